@@ -1,0 +1,441 @@
+//! Table → trait: a loaded plugin as a Rust value.
+//!
+//! Rules (contract P3): the plugin's table is read, never written; at most what both sides know is
+//! copied; what is missing or NULL answers `NOT_SUPPORTED`; nothing is called through a null pointer
+//! or past the end. After a failure the plugin's own slot is read at once, so the texts are ours.
+
+use crate::abi::LlaisysBackendAPI;
+use crate::api::{
+    Capabilities, CopyFlags, HostFunction, LlaisysDeviceProperties, LlaisysMemoryInfo, MemcpyKind,
+    Ordinal, RuntimeApi, Stream, not_supported,
+};
+use crate::error::{Error, Result};
+use crate::export::export;
+use crate::status::Status;
+use std::ffi::{CStr, c_char, c_void};
+use std::mem::offset_of;
+
+/// The backend that has nothing: fills the gaps of a table that is shorter than ours.
+struct Absent;
+
+static ABSENT: Absent = Absent;
+
+/// A whole table, every entry of which answers `NOT_SUPPORTED`.
+static ABSENT_TABLE: LlaisysBackendAPI = export(&ABSENT);
+
+impl RuntimeApi for Absent {
+    fn get_device_count(&self) -> Result<i32> {
+        Err(not_supported("get_device_count"))
+    }
+    fn set_device(&self, _: Ordinal) -> Result<()> {
+        Err(not_supported("set_device"))
+    }
+    fn device_synchronize(&self, _: Ordinal) -> Result<()> {
+        Err(not_supported("device_synchronize"))
+    }
+    fn create_stream(&self, _: Ordinal) -> Result<Stream> {
+        Err(not_supported("create_stream"))
+    }
+    unsafe fn destroy_stream(&self, _: Ordinal, _: Stream) -> Result<()> {
+        Err(not_supported("destroy_stream"))
+    }
+    unsafe fn stream_synchronize(&self, _: Ordinal, _: Stream) -> Result<()> {
+        Err(not_supported("stream_synchronize"))
+    }
+    fn malloc_device(&self, _: Ordinal, _: usize) -> Result<*mut c_void> {
+        Err(not_supported("malloc_device"))
+    }
+    unsafe fn free_device(&self, _: Ordinal, _: *mut c_void) -> Result<()> {
+        Err(not_supported("free_device"))
+    }
+    fn malloc_host(&self, _: Ordinal, _: usize) -> Result<*mut c_void> {
+        Err(not_supported("malloc_host"))
+    }
+    unsafe fn free_host(&self, _: Ordinal, _: *mut c_void) -> Result<()> {
+        Err(not_supported("free_host"))
+    }
+    unsafe fn memcpy_sync(
+        &self,
+        _: Ordinal,
+        _: *mut c_void,
+        _: *const c_void,
+        _: usize,
+        _: MemcpyKind,
+        _: CopyFlags,
+    ) -> Result<()> {
+        Err(not_supported("memcpy_sync"))
+    }
+    unsafe fn memcpy_async(
+        &self,
+        _: Ordinal,
+        _: *mut c_void,
+        _: *const c_void,
+        _: usize,
+        _: MemcpyKind,
+        _: Stream,
+        _: CopyFlags,
+    ) -> Result<()> {
+        Err(not_supported("memcpy_async"))
+    }
+}
+
+/// A table of somebody else's as a [`RuntimeApi`].
+pub struct Plugin {
+    table: LlaisysBackendAPI,
+    capabilities: Capabilities,
+    /// A bit for each entry, in the order of the table: the plugin does not have it.
+    missing: u32,
+}
+
+/// Where the entries that may be missing begin: everything before it is the head of the table.
+const ENTRIES: usize = offset_of!(LlaisysBackendAPI, get_last_error);
+/// The least a table must hold: the twelve and the way to their errors.
+const LEAST: usize = offset_of!(LlaisysBackendAPI, get_device_properties);
+const WORD: usize = size_of::<usize>();
+const WHOLE: usize = size_of::<LlaisysBackendAPI>();
+
+const _: () = assert!(ENTRIES % WORD == 0 && WHOLE % WORD == 0, "the table is a row of words");
+
+impl Plugin {
+    /// Copies what both sides know of a foreign table.
+    ///
+    /// # Errors
+    /// `ABI_MISMATCH` when the table is shorter than the twelve operations, when one of these is
+    /// NULL, or when a capability is claimed whose entries are not there.
+    ///
+    /// # Safety
+    /// - `foreign` points to a table of at least its own `struct_size` bytes that stays valid for
+    ///   the rest of the process, with entries of the types of [`LlaisysBackendAPI`].
+    pub unsafe fn import(
+        foreign: *const LlaisysBackendAPI,
+        capabilities: Capabilities,
+    ) -> Result<Plugin> {
+        // SAFETY: `struct_size` is the first field and inside any table.
+        let size = unsafe { foreign.cast::<u32>().read_unaligned() } as usize;
+        if size < LEAST {
+            let message =
+                format!("the table has {size} bytes; the twelve operations need at least {LEAST}");
+            return Err(Error::new(Status::AbiMismatch, message));
+        }
+        let mut table = ABSENT_TABLE;
+        let mut missing = 0;
+        let size = size.min(WHOLE);
+        // SAFETY: both tables have at least `ENTRIES` bytes, all of them plain integers and `self_`.
+        unsafe {
+            foreign.cast::<u8>().copy_to_nonoverlapping((&raw mut table).cast::<u8>(), ENTRIES);
+        }
+        for offset in (ENTRIES..WHOLE).step_by(WORD) {
+            let entry = if offset + WORD <= size {
+                // SAFETY: the foreign table has `size` bytes.
+                unsafe { foreign.cast::<u8>().add(offset).cast::<usize>().read_unaligned() }
+            } else {
+                0
+            };
+            if entry != 0 {
+                // SAFETY: inside our own table; a non-null word of the foreign table is a function
+                // of the same type by the contract above.
+                unsafe { (&raw mut table).cast::<u8>().add(offset).cast::<usize>().write(entry) };
+            } else if offset < LEAST {
+                let message = format!("entry {} of the table is NULL", entry_name(offset));
+                return Err(Error::new(Status::AbiMismatch, message));
+            } else if let Some(name) = claimed(offset, capabilities) {
+                let message =
+                    format!("capability {name} is claimed, but {} is missing", entry_name(offset));
+                return Err(Error::new(Status::AbiMismatch, message));
+            } else {
+                missing |= 1 << entry_index(offset);
+            }
+        }
+        Ok(Plugin { table, capabilities, missing })
+    }
+
+    #[inline]
+    fn check(&self, status: i32) -> Result<()> {
+        if status == 0 { Ok(()) } else { Err(self.failure(status)) }
+    }
+
+    /// Reads the plugin's slot; on failure only.
+    #[cold]
+    fn failure(&self, code: i32) -> Error {
+        let mut native_code = 0i64;
+        let mut native_name = [0 as c_char; 128];
+        let mut message = [0 as c_char; 1024];
+        // SAFETY: the entry is the plugin's own; the buffers have the capacities that are passed.
+        let _ = unsafe {
+            (self.table.get_last_error)(
+                self.table.self_,
+                &mut native_code,
+                native_name.as_mut_ptr(),
+                native_name.len() as u64,
+                message.as_mut_ptr(),
+                message.len() as u64,
+            )
+        };
+        native_name[native_name.len() - 1] = 0;
+        message[message.len() - 1] = 0;
+        let native_name = crate::api::read_text(&native_name);
+        let message = crate::api::read_text(&message);
+        let error = match Status::from_code(code) {
+            Some(Status::Success) | None => Error::new(
+                Status::Internal,
+                format!("the backend answered {code}, which is no status: {message}"),
+            ),
+            Some(status) if message.is_empty() => Error::new(status, status.text()),
+            Some(status) => Error::new(status, message),
+        };
+        if native_code == 0 && native_name.is_empty() {
+            error
+        } else {
+            error.with_native(native_code, native_name)
+        }
+    }
+
+    /// Asked before an optional entry is called: a missing one is answered here, so that the entry
+    /// that stands in its place leaves nothing in this library's slot.
+    fn optional(&self, offset: usize) -> Result<()> {
+        if self.missing >> entry_index(offset) & 1 == 0 {
+            Ok(())
+        } else {
+            Err(not_supported(entry_name(offset)))
+        }
+    }
+
+    fn yes_or_no(answer: i32) -> Result<bool> {
+        match answer {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Self::broken_promise("wrote neither 0 nor 1")),
+        }
+    }
+
+    #[cold]
+    fn broken_promise(what: &str) -> Error {
+        Error::new(Status::Internal, format!("the backend answered success but {what}"))
+    }
+}
+
+/// The capability that is a lie when the entry at `offset` is missing.
+fn claimed(offset: usize, capabilities: Capabilities) -> Option<&'static str> {
+    let (bit, name) = if offset < offset_of!(LlaisysBackendAPI, stream_query) {
+        (Capabilities::DEVICE_INFORMATION, "DEVICE_INFORMATION")
+    } else if offset < offset_of!(LlaisysBackendAPI, launch_host_function) {
+        (Capabilities::STREAM_QUERY, "STREAM_QUERY")
+    } else if offset < offset_of!(LlaisysBackendAPI, is_device_memory) {
+        (Capabilities::HOST_FUNCTIONS, "HOST_FUNCTIONS")
+    } else {
+        (Capabilities::POINTER_QUERY, "POINTER_QUERY")
+    };
+    capabilities.contains(bit).then_some(name)
+}
+
+/// The place of an entry in the table.
+const fn entry_index(offset: usize) -> usize {
+    (offset - ENTRIES) / WORD
+}
+
+/// Which entry stands at an offset, for messages.
+fn entry_name(offset: usize) -> &'static str {
+    const NAMES: [&str; 18] = [
+        "get_last_error",
+        "get_device_count",
+        "set_device",
+        "device_synchronize",
+        "create_stream",
+        "destroy_stream",
+        "stream_synchronize",
+        "malloc_device",
+        "free_device",
+        "malloc_host",
+        "free_host",
+        "memcpy_sync",
+        "memcpy_async",
+        "get_device_properties",
+        "get_memory_info",
+        "stream_query",
+        "launch_host_function",
+        "is_device_memory",
+    ];
+    const { assert!(NAMES.len() * WORD == WHOLE - ENTRIES, "an entry has no name") };
+    NAMES.get(entry_index(offset)).copied().unwrap_or("?")
+}
+
+impl RuntimeApi for Plugin {
+    fn get_device_count(&self) -> Result<i32> {
+        let mut count = -1;
+        // SAFETY: the table's own `self`; `count` is ours.
+        self.check(unsafe { (self.table.get_device_count)(self.table.self_, &mut count) })?;
+        if count < 0 { Err(Self::broken_promise("wrote no device count")) } else { Ok(count) }
+    }
+
+    fn set_device(&self, device: Ordinal) -> Result<()> {
+        // SAFETY: the table's own `self`.
+        self.check(unsafe { (self.table.set_device)(self.table.self_, device) })
+    }
+
+    fn device_synchronize(&self, device: Ordinal) -> Result<()> {
+        // SAFETY: the table's own `self`.
+        self.check(unsafe { (self.table.device_synchronize)(self.table.self_, device) })
+    }
+
+    fn create_stream(&self, device: Ordinal) -> Result<Stream> {
+        let mut stream = Stream::DEFAULT;
+        // SAFETY: the table's own `self`; `stream` is ours.
+        self.check(unsafe { (self.table.create_stream)(self.table.self_, device, &mut stream) })?;
+        if stream.is_default() {
+            Err(Self::broken_promise("the stream is NULL"))
+        } else {
+            Ok(stream)
+        }
+    }
+
+    unsafe fn destroy_stream(&self, device: Ordinal, stream: Stream) -> Result<()> {
+        // SAFETY: the table's own `self`; the caller keeps `destroy_stream`'s contract.
+        self.check(unsafe { (self.table.destroy_stream)(self.table.self_, device, stream) })
+    }
+
+    unsafe fn stream_synchronize(&self, device: Ordinal, stream: Stream) -> Result<()> {
+        // SAFETY: the table's own `self`; the caller keeps `stream_synchronize`'s contract.
+        self.check(unsafe { (self.table.stream_synchronize)(self.table.self_, device, stream) })
+    }
+
+    fn malloc_device(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
+        let mut pointer = std::ptr::null_mut();
+        // SAFETY: the table's own `self`; `pointer` is ours.
+        self.check(unsafe {
+            (self.table.malloc_device)(self.table.self_, device, size as u64, &mut pointer)
+        })?;
+        if pointer.is_null() {
+            Err(Self::broken_promise("the pointer is NULL"))
+        } else {
+            Ok(pointer)
+        }
+    }
+
+    unsafe fn free_device(&self, device: Ordinal, pointer: *mut c_void) -> Result<()> {
+        // SAFETY: the table's own `self`; the caller keeps `free_device`'s contract.
+        self.check(unsafe { (self.table.free_device)(self.table.self_, device, pointer) })
+    }
+
+    fn malloc_host(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
+        let mut pointer = std::ptr::null_mut();
+        // SAFETY: the table's own `self`; `pointer` is ours.
+        self.check(unsafe {
+            (self.table.malloc_host)(self.table.self_, device, size as u64, &mut pointer)
+        })?;
+        if pointer.is_null() {
+            Err(Self::broken_promise("the pointer is NULL"))
+        } else {
+            Ok(pointer)
+        }
+    }
+
+    unsafe fn free_host(&self, device: Ordinal, pointer: *mut c_void) -> Result<()> {
+        // SAFETY: the table's own `self`; the caller keeps `free_host`'s contract.
+        self.check(unsafe { (self.table.free_host)(self.table.self_, device, pointer) })
+    }
+
+    #[inline]
+    unsafe fn memcpy_sync(
+        &self,
+        device: Ordinal,
+        dst: *mut c_void,
+        src: *const c_void,
+        size: usize,
+        kind: MemcpyKind,
+        flags: CopyFlags,
+    ) -> Result<()> {
+        // SAFETY: the table's own `self`; the caller keeps `memcpy_sync`'s contract.
+        self.check(unsafe {
+            let (this, kind) = (self.table.self_, kind as u32);
+            (self.table.memcpy_sync)(this, device, dst, src, size as u64, kind, flags)
+        })
+    }
+
+    #[inline]
+    unsafe fn memcpy_async(
+        &self,
+        device: Ordinal,
+        dst: *mut c_void,
+        src: *const c_void,
+        size: usize,
+        kind: MemcpyKind,
+        stream: Stream,
+        flags: CopyFlags,
+    ) -> Result<()> {
+        // SAFETY: the table's own `self`; the caller keeps `memcpy_async`'s contract.
+        self.check(unsafe {
+            let (this, kind) = (self.table.self_, kind as u32);
+            (self.table.memcpy_async)(this, device, dst, src, size as u64, kind, stream, flags)
+        })
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn get_device_properties(&self, device: Ordinal) -> Result<LlaisysDeviceProperties> {
+        self.optional(offset_of!(LlaisysBackendAPI, get_device_properties))?;
+        let mut properties = LlaisysDeviceProperties::new();
+        // SAFETY: the table's own `self`; the struct is ours and knows its size.
+        self.check(unsafe {
+            (self.table.get_device_properties)(self.table.self_, device, &mut properties)
+        })?;
+        properties.struct_size = size_of::<LlaisysDeviceProperties>() as u32;
+        Ok(properties)
+    }
+
+    fn get_memory_info(&self, device: Ordinal) -> Result<LlaisysMemoryInfo> {
+        self.optional(offset_of!(LlaisysBackendAPI, get_memory_info))?;
+        let mut info = LlaisysMemoryInfo::new(0, 0);
+        // SAFETY: the table's own `self`; the struct is ours and knows its size.
+        self.check(unsafe { (self.table.get_memory_info)(self.table.self_, device, &mut info) })?;
+        Ok(LlaisysMemoryInfo::new(info.free, info.total))
+    }
+
+    unsafe fn stream_query(&self, device: Ordinal, stream: Stream) -> Result<bool> {
+        self.optional(offset_of!(LlaisysBackendAPI, stream_query))?;
+        let mut ready = -1;
+        // SAFETY: the table's own `self`; `ready` is ours; the caller keeps the contract.
+        self.check(unsafe {
+            (self.table.stream_query)(self.table.self_, device, stream, &mut ready)
+        })?;
+        Self::yes_or_no(ready)
+    }
+
+    unsafe fn launch_host_function(
+        &self,
+        device: Ordinal,
+        stream: Stream,
+        function: HostFunction,
+        data: *mut c_void,
+    ) -> Result<()> {
+        self.optional(offset_of!(LlaisysBackendAPI, launch_host_function))?;
+        // SAFETY: the table's own `self`; the caller keeps `launch_host_function`'s contract.
+        self.check(unsafe {
+            let this = self.table.self_;
+            (self.table.launch_host_function)(this, device, stream, Some(function), data)
+        })
+    }
+
+    fn is_device_memory(&self, device: Ordinal, address: usize) -> Result<bool> {
+        self.optional(offset_of!(LlaisysBackendAPI, is_device_memory))?;
+        let (mut answer, address) = (-1, std::ptr::without_provenance(address));
+        // SAFETY: the table's own `self`; `answer` is ours; the address is only compared.
+        self.check(unsafe {
+            (self.table.is_device_memory)(self.table.self_, device, address, &mut answer)
+        })?;
+        Self::yes_or_no(answer)
+    }
+}
+
+/// Reads a text of a descriptor; NULL is empty.
+///
+/// # Safety
+/// - `text` is NULL or a NUL-terminated text.
+pub unsafe fn descriptor_text(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: by the contract above.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}

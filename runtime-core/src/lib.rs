@@ -1,0 +1,39 @@
+//! The core of llaisys-runtime.
+//!
+//! | question | file |
+//! |---|---|
+//! | what can a backend do? | `api` |
+//! | what does that look like from C? | `abi`, made by `export`, read by `import` |
+//! | what went wrong? | `status`, `error`, `last_error` |
+//! | which kinds of device are there? | `device_type` |
+//! | where do backends come from, and why is one missing? | `registry`, `loader`, `candidate`, `trust` |
+//! | what is checked before a backend is called? | `managed`, with `pointers` and `streams` |
+//! | which device is current on this thread? | `current` |
+//! | what happens at `fork`? | `fork` |
+//!
+//! This crate names no backend (design, "Layout").
+
+pub mod abi;
+pub mod api;
+pub mod candidate;
+mod copy_plan;
+pub mod current;
+pub mod device_type;
+pub mod error;
+pub mod export;
+pub mod fork;
+mod host_function;
+pub mod import;
+pub mod last_error;
+mod loader;
+mod lost;
+pub mod managed;
+mod pointers;
+pub mod registry;
+pub mod status;
+mod streams;
+mod trust;
+
+pub use api::RuntimeApi;
+pub use error::{Error, Result};
+pub use status::Status;

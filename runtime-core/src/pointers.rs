@@ -1,0 +1,185 @@
+//! Every block of memory that this runtime handed out: whose it is, where it is, how large it is.
+//!
+//! Rule: one table for the process, because a pointer means the same everywhere (contract D3, M6).
+//! A block is put in after the backend allocated it and is claimed (taken out, by exactly one
+//! caller) before the backend frees it, so a second free finds nothing (M5).
+
+use crate::api::Ordinal;
+use crate::device_type::DeviceType;
+use crate::error::{Error, Result};
+use crate::fork::{self, ForkAware, ForkLock};
+use crate::status::Status;
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Which function made a block, and so which one frees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryKind {
+    /// `malloc_device`, freed by `free_device`.
+    Device,
+    /// `malloc_host`: pinned, freed by `free_host`.
+    Host,
+}
+
+impl MemoryKind {
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            MemoryKind::Device => ("device memory", "free_device"),
+            MemoryKind::Host => ("pinned host memory", "free_host"),
+        }
+    }
+}
+
+/// One allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The first byte.
+    pub base: usize,
+    /// The size that was asked for, in bytes.
+    pub size: usize,
+    /// Which function made it.
+    pub kind: MemoryKind,
+    /// Whose backend made it.
+    pub owner: DeviceType,
+    /// The device it is on, or for which it was pinned.
+    pub device: Ordinal,
+}
+
+impl Block {
+    /// Whether `size` bytes from `address`, which lies in this block, stay inside it.
+    pub fn holds(&self, address: usize, size: usize) -> bool {
+        size <= self.size - (address - self.base)
+    }
+}
+
+/// The blocks by their first byte.
+struct PointerTable(RwLock<BTreeMap<usize, Block>>);
+
+static TABLE: PointerTable = PointerTable(RwLock::new(BTreeMap::new()));
+
+impl ForkAware for PointerTable {
+    fn prepare(&self) {
+        self.0.hold();
+    }
+    fn parent(&self) {
+        // SAFETY: held by `prepare` on this thread.
+        unsafe { self.0.release() };
+    }
+    fn child(&self) {
+        // SAFETY: the child's only thread, in its fork handler.
+        unsafe { self.0.reset() };
+    }
+}
+
+/// Has the table carried over forks; called before the first block comes.
+pub fn carry_over_forks() {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    if !DONE.swap(true, Ordering::Relaxed) {
+        fork::register(&TABLE);
+    }
+}
+
+/// Remembers a block that a backend just allocated.
+pub fn insert(block: Block) {
+    TABLE.0.write().insert(block.base, block);
+}
+
+/// The block that holds this address.
+pub fn find(address: usize) -> Option<Block> {
+    containing(&TABLE.0.read(), address)
+}
+
+/// The blocks that hold these two addresses.
+#[inline]
+pub fn find_both(first: usize, second: usize) -> (Option<Block>, Option<Block>) {
+    let table = TABLE.0.read();
+    (containing(&table, first), containing(&table, second))
+}
+
+fn containing(table: &BTreeMap<usize, Block>, address: usize) -> Option<Block> {
+    let (_, block) = table.range(..=address).next_back()?;
+    (address - block.base < block.size).then_some(*block)
+}
+
+/// Takes out the block that begins at `address`, for the one caller who may now free it.
+///
+/// # Errors
+/// `INVALID_VALUE` when no block of `owner` and `kind` begins there; the message tells what the
+/// address is instead, and nothing is changed.
+pub fn claim(address: usize, kind: MemoryKind, owner: DeviceType) -> Result<Block> {
+    let mut table = TABLE.0.write();
+    let found = table.get(&address).copied();
+    match found {
+        Some(block) if block.kind == kind && block.owner == owner => {
+            table.remove(&address);
+            Ok(block)
+        }
+        _ => {
+            let found = found.or_else(|| containing(&table, address));
+            drop(table);
+            Err(refusal(address, kind, owner, found))
+        }
+    }
+}
+
+#[cold]
+fn refusal(address: usize, kind: MemoryKind, owner: DeviceType, found: Option<Block>) -> Error {
+    let (noun, function) = kind.words();
+    let what = match found {
+        None => format!(
+            "{address:#x} is not {noun} of this runtime (freed before, or allocated elsewhere)"
+        ),
+        Some(block) if block.base != address => format!(
+            "{address:#x} is {} bytes into the block {:#x} of {} bytes; free its first byte",
+            address - block.base,
+            block.base,
+            block.size
+        ),
+        Some(block) if block.kind != kind => {
+            let (noun, right) = block.kind.words();
+            format!("{address:#x} is {noun}; it is freed with {right}, not with {function}")
+        }
+        Some(block) => format!(
+            "{address:#x} belongs to device type {}, not to device type {owner}",
+            block.owner
+        ),
+    };
+    Error::new(Status::InvalidValue, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The table is the process's: each test uses addresses of its own.
+    fn block(base: usize, size: usize) -> Block {
+        Block { base, size, kind: MemoryKind::Device, owner: 40, device: 3 }
+    }
+
+    #[test]
+    fn an_address_inside_a_block_finds_it_and_one_past_its_end_does_not() {
+        insert(block(0x1_0000, 100));
+        assert_eq!(find(0x1_0000 + 99), Some(block(0x1_0000, 100)));
+        assert_eq!(find(0x1_0000 + 100), None);
+        assert_eq!(find(0x1_0000 - 1), None);
+        assert!(block(0x1_0000, 100).holds(0x1_0000 + 90, 10));
+        assert!(!block(0x1_0000, 100).holds(0x1_0000 + 90, 11));
+        assert!(!block(0x1_0000, 100).holds(0x1_0000 + 90, usize::MAX));
+    }
+
+    #[test]
+    fn a_block_is_claimed_once_and_each_refusal_says_what_the_address_is() {
+        insert(block(0x2_0000, 64));
+        let refused = |address, kind, owner| {
+            claim(address, kind, owner).expect_err("refused").message().to_owned()
+        };
+        assert!(refused(0x2_0010, MemoryKind::Device, 40).contains("16 bytes into"));
+        assert!(
+            refused(0x2_0000, MemoryKind::Host, 40).contains("free_device, not with free_host")
+        );
+        assert!(refused(0x2_0000, MemoryKind::Device, 41).contains("belongs to device type 40"));
+        assert_eq!(claim(0x2_0000, MemoryKind::Device, 40).expect("whole"), block(0x2_0000, 64));
+        assert!(refused(0x2_0000, MemoryKind::Device, 40).contains("freed before"));
+    }
+}
