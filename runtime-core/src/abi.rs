@@ -179,6 +179,9 @@ pub struct LlaisysBackendAPI {
         address: *const c_void,
         answer: *mut i32,
     ) -> i32,
+    /// Makes the driver ready in this process and writes the number of devices. May be NULL: then
+    /// `get_device_count` does that.
+    pub initialize: unsafe extern "C" fn(self_: *mut c_void, count: *mut i32) -> i32,
 }
 
 // SAFETY: a table is constant; `self_` names a `RuntimeApi`, which is `Sync`.

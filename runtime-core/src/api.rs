@@ -413,6 +413,17 @@ pub trait RuntimeApi: Send + Sync {
         let _ = (device, address);
         Err(not_supported("is_device_memory"))
     }
+
+    /// Makes the driver ready in this process and answers the number of devices; the first call of an
+    /// operation on a device goes through here. `get_device_count` must leave a process that it only
+    /// asks able to fork a child that starts the driver itself (case 4), so a driver whose
+    /// initialisation cannot be undone is initialised here and not there. Creates no context.
+    ///
+    /// # Errors
+    /// As for `get_device_count`.
+    fn initialize(&self) -> Result<i32> {
+        self.get_device_count()
+    }
 }
 
 /// The answer of an operation that a backend does not have.

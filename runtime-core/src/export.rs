@@ -42,6 +42,7 @@ pub const fn export<B: RuntimeApi>(backend: &'static B) -> LlaisysBackendAPI {
         stream_query: stream_query::<B>,
         launch_host_function: launch_host_function::<B>,
         is_device_memory: is_device_memory::<B>,
+        initialize: initialize::<B>,
     }
 }
 
@@ -390,6 +391,15 @@ unsafe extern "C" fn is_device_memory<B: RuntimeApi>(
         unsafe {
             answer.write(i32::from(backend::<B>(this)?.is_device_memory(device, address as usize)?))
         };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn initialize<B: RuntimeApi>(this: *mut c_void, count: *mut i32) -> i32 {
+    door("initialize", || {
+        let count = output(count, "count")?;
+        // SAFETY: `this` belongs to this table; `count` is the caller's and not NULL.
+        unsafe { count.write(backend::<B>(this)?.initialize()?) };
         Ok(())
     })
 }

@@ -222,8 +222,10 @@ fn claimed(offset: usize, capabilities: Capabilities) -> Option<&'static str> {
         (Capabilities::STREAM_QUERY, "STREAM_QUERY")
     } else if offset < offset_of!(LlaisysBackendAPI, is_device_memory) {
         (Capabilities::HOST_FUNCTIONS, "HOST_FUNCTIONS")
-    } else {
+    } else if offset < offset_of!(LlaisysBackendAPI, initialize) {
         (Capabilities::POINTER_QUERY, "POINTER_QUERY")
+    } else {
+        return None;
     };
     capabilities.contains(bit).then_some(name)
 }
@@ -235,7 +237,7 @@ const fn entry_index(offset: usize) -> usize {
 
 /// Which entry stands at an offset, for messages.
 fn entry_name(offset: usize) -> &'static str {
-    const NAMES: [&str; 18] = [
+    const NAMES: [&str; 19] = [
         "get_last_error",
         "get_device_count",
         "set_device",
@@ -254,6 +256,7 @@ fn entry_name(offset: usize) -> &'static str {
         "stream_query",
         "launch_host_function",
         "is_device_memory",
+        "initialize",
     ];
     const { assert!(NAMES.len() * WORD == WHOLE - ENTRIES, "an entry has no name") };
     NAMES.get(entry_index(offset)).copied().unwrap_or("?")
@@ -425,6 +428,16 @@ impl RuntimeApi for Plugin {
             (self.table.is_device_memory)(self.table.self_, device, address, &mut answer)
         })?;
         Self::yes_or_no(answer)
+    }
+
+    fn initialize(&self) -> Result<i32> {
+        if self.optional(offset_of!(LlaisysBackendAPI, initialize)).is_err() {
+            return self.get_device_count();
+        }
+        let mut count = -1;
+        // SAFETY: the table's own `self`; `count` is ours.
+        self.check(unsafe { (self.table.initialize)(self.table.self_, &mut count) })?;
+        if count < 0 { Err(Self::broken_promise("wrote no device count")) } else { Ok(count) }
     }
 }
 

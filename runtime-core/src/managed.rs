@@ -75,8 +75,7 @@ impl<B: RuntimeApi> Managed<B> {
 
     #[cold]
     fn check_device_slowly(&self, device: Ordinal) -> Result<()> {
-        let count = self.backend.get_device_count()?;
-        self.count.store(count, Ordering::Relaxed);
+        let count = self.initialize()?;
         if (0..count).contains(&device) {
             return Ok(());
         }
@@ -203,7 +202,16 @@ impl<B: RuntimeApi> ForkAware for Managed<B> {
 
 impl<B: RuntimeApi> RuntimeApi for Managed<B> {
     fn get_device_count(&self) -> Result<i32> {
-        self.backend.get_device_count()
+        match self.count.load(Ordering::Relaxed) {
+            -1 => self.backend.get_device_count(),
+            count => Ok(count),
+        }
+    }
+
+    fn initialize(&self) -> Result<i32> {
+        let count = self.backend.initialize()?;
+        self.count.store(count, Ordering::Relaxed);
+        Ok(count)
     }
 
     fn set_device(&self, device: Ordinal) -> Result<()> {
