@@ -182,6 +182,9 @@ pub struct LlaisysBackendAPI {
     /// Makes the driver ready in this process and writes the number of devices. May be NULL: then
     /// `get_device_count` does that.
     pub initialize: unsafe extern "C" fn(self_: *mut c_void, count: *mut i32) -> i32,
+    /// Writes what the backend is able to do: bits of `LLAISYS_CAPABILITY_*`. May be NULL in a
+    /// plugin: the loader reads the descriptor.
+    pub get_capabilities: unsafe extern "C" fn(self_: *mut c_void, capabilities: *mut u64) -> i32,
 }
 
 // SAFETY: a table is constant; `self_` names a `RuntimeApi`, which is `Sync`.

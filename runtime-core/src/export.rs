@@ -43,6 +43,7 @@ pub const fn export<B: RuntimeApi>(backend: &'static B) -> LlaisysBackendAPI {
         launch_host_function: launch_host_function::<B>,
         is_device_memory: is_device_memory::<B>,
         initialize: initialize::<B>,
+        get_capabilities: get_capabilities::<B>,
     }
 }
 
@@ -400,6 +401,18 @@ unsafe extern "C" fn initialize<B: RuntimeApi>(this: *mut c_void, count: *mut i3
         let count = output(count, "count")?;
         // SAFETY: `this` belongs to this table; `count` is the caller's and not NULL.
         unsafe { count.write(backend::<B>(this)?.initialize()?) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn get_capabilities<B: RuntimeApi>(
+    this: *mut c_void,
+    capabilities: *mut u64,
+) -> i32 {
+    door("get_capabilities", || {
+        let capabilities = output(capabilities, "capabilities")?;
+        // SAFETY: `this` belongs to this table; `capabilities` is the caller's and not NULL.
+        unsafe { capabilities.write(backend::<B>(this)?.capabilities().0) };
         Ok(())
     })
 }

@@ -237,7 +237,7 @@ const fn entry_index(offset: usize) -> usize {
 
 /// Which entry stands at an offset, for messages.
 fn entry_name(offset: usize) -> &'static str {
-    const NAMES: [&str; 19] = [
+    const NAMES: [&str; 20] = [
         "get_last_error",
         "get_device_count",
         "set_device",
@@ -257,6 +257,7 @@ fn entry_name(offset: usize) -> &'static str {
         "launch_host_function",
         "is_device_memory",
         "initialize",
+        "get_capabilities",
     ];
     const { assert!(NAMES.len() * WORD == WHOLE - ENTRIES, "an entry has no name") };
     NAMES.get(entry_index(offset)).copied().unwrap_or("?")
