@@ -63,15 +63,9 @@ pub struct Builtin {
     install: fn(&Builtin) -> &'static Backend,
 }
 
-/// What a built-in backend must be able to do beside its trait: begin.
-pub trait Begin: RuntimeApi + Sized + 'static {
-    /// Makes the backend; called once, when it is first asked for.
-    fn begin() -> Self;
-}
-
 impl Builtin {
-    /// A built-in backend of this type.
-    pub const fn new<B: Begin>(
+    /// A built-in backend of this type, made by its `Default` when it is first asked for.
+    pub const fn new<B: RuntimeApi + Default + 'static>(
         device_type: DeviceType,
         name: &'static str,
         vendor: &'static str,
@@ -80,7 +74,7 @@ impl Builtin {
             device_type,
             name,
             vendor,
-            install: |this| Backend::install(B::begin(), this.device_type, this.name),
+            install: |this| Backend::install(B::default(), this.device_type, this.name),
         }
     }
 }
