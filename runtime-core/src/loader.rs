@@ -15,8 +15,9 @@ use crate::import::{Plugin, descriptor_text};
 use crate::status::Status;
 use crate::trust::{self, FileIdentity};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-use std::io::Read;
+use std::fs::File;
 use std::mem::offset_of;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// A plugin that was opened and fits.
@@ -166,14 +167,14 @@ fn is_name(name: &str) -> bool {
     (1..=31).contains(&name.len()) && name.chars().all(letter)
 }
 
-/// Looks at the first bytes of a file: is it a 64-bit shared library for this machine?
+/// Looks at the headers of a file: is it a 64-bit shared library for this machine, and all there?
 fn check_elf(path: &Path) -> Result<()> {
     const MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
     const SHARED: u16 = 3;
-    let mut head = [0u8; 20];
-    let read = std::fs::File::open(path)
-        .and_then(|mut file| file.read(&mut head))
-        .map_err(|error| refused(format!("{}: {error}", path.display())))?;
+    let unreadable = |error| refused(format!("{}: {error}", path.display()));
+    let file = File::open(path).map_err(unreadable)?;
+    let mut head = [0u8; 64];
+    let read = file.read_at(&mut head, 0).map_err(unreadable)?;
     if read == 0 {
         return Err(refused("the file is empty".to_owned()));
     }
@@ -192,7 +193,30 @@ fn check_elf(path: &Path) -> Result<()> {
     if word(16) != SHARED {
         return Err(refused(format!("it is not a shared library (ELF type {})", word(16))));
     }
+    check_segments(&file, number(&head[32..40]), word(54), word(56))
+}
+
+/// Whether every segment that the system would map lies in the file: one past its end would be a
+/// SIGBUS in `dlopen` (a copy that was interrupted, a disk that was full).
+fn check_segments(file: &File, table: u64, entry_size: u16, count: u16) -> Result<()> {
+    const LOAD: u64 = 1;
+    let cut = || refused("the file is cut off: it ends before its last segment does".to_owned());
+    let length = file.metadata().map_err(|error| refused(error.to_string()))?.len();
+    for index in 0..u64::from(count) {
+        let mut segment = [0u8; 56];
+        let at = table.checked_add(index * u64::from(entry_size)).ok_or_else(cut)?;
+        file.read_exact_at(&mut segment, at).map_err(|_| cut())?;
+        let end = number(&segment[8..16]).checked_add(number(&segment[32..40]));
+        if number(&segment[..4]) == LOAD && end.is_none_or(|end| end > length) {
+            return Err(cut());
+        }
+    }
     Ok(())
+}
+
+/// A little-endian number of up to eight bytes.
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
 fn refused(message: String) -> Error {
