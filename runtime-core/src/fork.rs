@@ -2,15 +2,12 @@
 //!
 //! A child has one thread, the one that forked; whoever held a lock in the parent is not there to
 //! release it. So every lock of ours is taken before the fork, which also means that what it guards
-//! is consistent; the parent releases it, and the child writes it anew, because the waiters that a
-//! lock remembers do not exist in the child.
+//! is consistent, and released after it, in both processes (`lock`).
 //!
 //! Rules: a lock that other threads may hold at any time belongs to a [`ForkAware`] that is
 //! registered before it is first used. No lock of this runtime is held while another one is taken;
 //! only `prepare` takes several, so it cannot meet another thread half-way.
 
-use parking_lot::lock_api::{RawMutex as _, RawRwLock as _};
-use parking_lot::{Condvar, Mutex, RawMutex, RawRwLock, RwLock};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -20,8 +17,10 @@ pub trait ForkAware: Sync {
     fn prepare(&self);
     /// In the parent, after: release every lock.
     fn parent(&self);
-    /// In the child, after: write every lock anew and forget the threads. May allocate.
-    fn child(&self);
+    /// In the child, after: release every lock and forget the threads, which are not there.
+    fn child(&self) {
+        self.parent();
+    }
 }
 
 /// One who is told. A list that only grows at its head, so it needs no lock of its own.
@@ -75,59 +74,4 @@ extern "C" fn parent() {
 
 extern "C" fn child() {
     tell_each(PREPARED.load(Ordering::Acquire), |aware| aware.child());
-}
-
-/// A lock that can be carried over a fork.
-pub trait ForkLock {
-    /// Takes the lock and keeps it without a guard.
-    fn hold(&self);
-    /// Releases it in the parent.
-    ///
-    /// # Safety
-    /// - `hold` was called on this thread and the lock was not released since.
-    unsafe fn release(&self);
-    /// Writes it anew, unlocked and without waiters, in the child.
-    ///
-    /// # Safety
-    /// - This is the child's only thread, inside [`ForkAware::child`].
-    unsafe fn reset(&self);
-}
-
-impl<T> ForkLock for Mutex<T> {
-    fn hold(&self) {
-        std::mem::forget(self.lock());
-    }
-    unsafe fn release(&self) {
-        // SAFETY: locked by `hold`, by the contract above.
-        unsafe { self.force_unlock() };
-    }
-    unsafe fn reset(&self) {
-        // SAFETY: a raw lock is an atomic, so it may be written through a shared reference, and
-        // nobody else exists who could use it meanwhile.
-        unsafe { (self.raw() as *const RawMutex).cast_mut().write(RawMutex::INIT) };
-    }
-}
-
-impl<T> ForkLock for RwLock<T> {
-    fn hold(&self) {
-        std::mem::forget(self.write());
-    }
-    unsafe fn release(&self) {
-        // SAFETY: locked for writing by `hold`, by the contract above.
-        unsafe { self.force_unlock_write() };
-    }
-    unsafe fn reset(&self) {
-        // SAFETY: as for `Mutex`.
-        unsafe { (self.raw() as *const RawRwLock).cast_mut().write(RawRwLock::INIT) };
-    }
-}
-
-impl ForkLock for Condvar {
-    fn hold(&self) {}
-    unsafe fn release(&self) {}
-    unsafe fn reset(&self) {
-        // SAFETY: a condition variable is an atomic, so it may be written through a shared
-        // reference, and nobody else exists who could use it meanwhile.
-        unsafe { (self as *const Condvar).cast_mut().write(Condvar::new()) };
-    }
 }

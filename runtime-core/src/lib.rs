@@ -9,7 +9,7 @@
 //! | where do backends come from, and why is one missing? | `registry`, `loader`, `candidate`, `trust` |
 //! | what is checked before a backend is called? | `managed`, with `pointers` and `streams` |
 //! | which device is current on this thread? | `current` |
-//! | what happens at `fork`? | `fork` |
+//! | what happens at `fork`? | `fork`, `lock` over `futex` |
 //!
 //! This crate names no backend (design, "Layout").
 
@@ -22,10 +22,12 @@ pub mod device_type;
 pub mod error;
 pub mod export;
 pub mod fork;
+pub mod futex;
 mod host_function;
 pub mod import;
 pub mod last_error;
 mod loader;
+pub mod lock;
 mod lost;
 pub mod managed;
 mod pointers;

@@ -5,9 +5,9 @@
 
 use crate::api::Ordinal;
 use crate::error::{Error, Result};
-use crate::fork::{ForkAware, ForkLock};
+use crate::fork::ForkAware;
+use crate::lock::{ForkLock, Mutex};
 use crate::status::Status;
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -64,10 +64,6 @@ impl ForkAware for LostDevices {
     fn parent(&self) {
         // SAFETY: held by `prepare` on this thread.
         unsafe { self.causes.release() };
-    }
-    fn child(&self) {
-        // SAFETY: the child's only thread, in its fork handler.
-        unsafe { self.causes.reset() };
     }
 }
 

@@ -194,10 +194,6 @@ impl<B: RuntimeApi> ForkAware for Managed<B> {
         self.streams.parent();
         self.lost.parent();
     }
-    fn child(&self) {
-        self.streams.child();
-        self.lost.child();
-    }
 }
 
 impl<B: RuntimeApi> RuntimeApi for Managed<B> {

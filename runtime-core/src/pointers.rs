@@ -7,9 +7,9 @@
 use crate::api::Ordinal;
 use crate::device_type::DeviceType;
 use crate::error::{Error, Result};
-use crate::fork::{self, ForkAware, ForkLock};
+use crate::fork::{self, ForkAware};
+use crate::lock::{ForkLock, Mutex};
 use crate::status::Status;
-use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -54,9 +54,9 @@ impl Block {
 }
 
 /// The blocks by their first byte.
-struct PointerTable(RwLock<BTreeMap<usize, Block>>);
+struct PointerTable(Mutex<BTreeMap<usize, Block>>);
 
-static TABLE: PointerTable = PointerTable(RwLock::new(BTreeMap::new()));
+static TABLE: PointerTable = PointerTable(Mutex::new(BTreeMap::new()));
 
 impl ForkAware for PointerTable {
     fn prepare(&self) {
@@ -65,10 +65,6 @@ impl ForkAware for PointerTable {
     fn parent(&self) {
         // SAFETY: held by `prepare` on this thread.
         unsafe { self.0.release() };
-    }
-    fn child(&self) {
-        // SAFETY: the child's only thread, in its fork handler.
-        unsafe { self.0.reset() };
     }
 }
 
@@ -82,18 +78,18 @@ pub fn carry_over_forks() {
 
 /// Remembers a block that a backend just allocated.
 pub fn insert(block: Block) {
-    TABLE.0.write().insert(block.base, block);
+    TABLE.0.lock().insert(block.base, block);
 }
 
 /// The block that holds this address.
 pub fn find(address: usize) -> Option<Block> {
-    containing(&TABLE.0.read(), address)
+    containing(&TABLE.0.lock(), address)
 }
 
 /// The blocks that hold these two addresses.
 #[inline]
 pub fn find_both(first: usize, second: usize) -> (Option<Block>, Option<Block>) {
-    let table = TABLE.0.read();
+    let table = TABLE.0.lock();
     (containing(&table, first), containing(&table, second))
 }
 
@@ -108,7 +104,7 @@ fn containing(table: &BTreeMap<usize, Block>, address: usize) -> Option<Block> {
 /// `INVALID_VALUE` when no block of `owner` and `kind` begins there; the message tells what the
 /// address is instead, and nothing is changed.
 pub fn claim(address: usize, kind: MemoryKind, owner: DeviceType) -> Result<Block> {
-    let mut table = TABLE.0.write();
+    let mut table = TABLE.0.lock();
     let found = table.get(&address).copied();
     match found {
         Some(block) if block.kind == kind && block.owner == owner => {

@@ -15,12 +15,12 @@ use crate::candidate::{self, Candidate};
 use crate::device_type::{self, ASSIGNED, DeviceType, LIMIT};
 use crate::error::{Error, Result};
 use crate::export::export;
-use crate::fork::{self, ForkAware, ForkLock};
+use crate::fork::{self, ForkAware};
 use crate::loader::{self, About};
+use crate::lock::{ForkLock, Mutex};
 use crate::managed::Managed;
 use crate::status::Status;
 use crate::trust::{self, FileIdentity};
-use parking_lot::Mutex;
 use std::ffi::{CStr, CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -373,10 +373,6 @@ impl ForkAware for Registry {
     fn parent(&self) {
         // SAFETY: held by `prepare` on this thread.
         unsafe { self.state.release() };
-    }
-    fn child(&self) {
-        // SAFETY: the child's only thread, in its fork handler.
-        unsafe { self.state.reset() };
     }
 }
 

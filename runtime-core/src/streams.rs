@@ -6,9 +6,9 @@
 
 use crate::api::{Ordinal, Stream};
 use crate::error::{Error, Result};
-use crate::fork::{ForkAware, ForkLock};
+use crate::fork::ForkAware;
+use crate::lock::{ForkLock, Mutex};
 use crate::status::Status;
-use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,18 +22,18 @@ pub struct LiveStream {
 
 /// The streams that clients may name.
 #[derive(Default)]
-pub struct StreamTable(RwLock<BTreeMap<usize, Arc<LiveStream>>>);
+pub struct StreamTable(Mutex<BTreeMap<usize, Arc<LiveStream>>>);
 
 impl StreamTable {
     /// A table without streams.
     pub const fn new() -> StreamTable {
-        StreamTable(RwLock::new(BTreeMap::new()))
+        StreamTable(Mutex::new(BTreeMap::new()))
     }
 
     /// Remembers a stream that the backend just made.
     pub fn insert(&self, stream: Stream, device: Ordinal) {
         let record = Arc::new(LiveStream { stream, device });
-        self.0.write().insert(stream.0 as usize, record);
+        self.0.lock().insert(stream.0 as usize, record);
     }
 
     /// The stream with this handle, kept alive while the result is held.
@@ -42,7 +42,7 @@ impl StreamTable {
     /// `INVALID_HANDLE` when there is none.
     #[inline]
     pub fn get(&self, stream: Stream) -> Result<Arc<LiveStream>> {
-        self.0.read().get(&(stream.0 as usize)).cloned().ok_or_else(|| unknown(stream))
+        self.0.lock().get(&(stream.0 as usize)).cloned().ok_or_else(|| unknown(stream))
     }
 
     /// Takes a stream out, for the one caller who destroys it.
@@ -50,7 +50,7 @@ impl StreamTable {
     /// # Errors
     /// `INVALID_HANDLE` when there is none (destroyed before, or never made).
     pub fn remove(&self, stream: Stream) -> Result<Arc<LiveStream>> {
-        self.0.write().remove(&(stream.0 as usize)).ok_or_else(|| unknown(stream))
+        self.0.lock().remove(&(stream.0 as usize)).ok_or_else(|| unknown(stream))
     }
 }
 
@@ -67,9 +67,5 @@ impl ForkAware for StreamTable {
     fn parent(&self) {
         // SAFETY: held by `prepare` on this thread.
         unsafe { self.0.release() };
-    }
-    fn child(&self) {
-        // SAFETY: the child's only thread, in its fork handler.
-        unsafe { self.0.reset() };
     }
 }
