@@ -1,0 +1,150 @@
+//! Copies in four directions, at once or in a stream's order (contract C2, C3, C5).
+//!
+//! Rules: the direction picks the driver's entry point, so no pointer is asked about on the way.
+//! When a synchronous copy returns the data is there for every stream, also a non-blocking one: a
+//! copy that the driver may have left in flight (from pageable memory, and between devices) is
+//! waited for on the legacy stream.
+//!
+//! Host to host is done here, in the stream's order (see `host_copy`): the driver's own copy of that
+//! kind waits for the stream even where both sides are pinned.
+
+use crate::call::cu;
+use crate::device::Device;
+use crate::errors::{self, INVALID_VALUE, SUCCESS};
+use crate::host_copy;
+use crate::staging;
+use crate::streams::native;
+use crate::two_devices;
+use cust::sys::{CUdeviceptr, CUstream};
+use llaisys_runtime_core::api::{CopyFlags, MemcpyKind, Stream};
+use llaisys_runtime_core::error::Result;
+use std::ffi::c_void;
+
+/// The legacy stream of the context that is current.
+const LEGACY: CUstream = std::ptr::null_mut();
+
+/// One copy: what goes where.
+#[derive(Clone, Copy)]
+pub(crate) struct Copy {
+    /// The first byte written.
+    pub(crate) dst: *mut c_void,
+    /// The first byte read.
+    pub(crate) src: *const c_void,
+    /// How many bytes; not 0.
+    pub(crate) size: usize,
+    /// From which side to which.
+    pub(crate) kind: MemcpyKind,
+    /// What is known of the host memory.
+    pub(crate) flags: CopyFlags,
+}
+
+impl Copy {
+    pub(crate) fn dst_address(&self) -> CUdeviceptr {
+        self.dst as usize as CUdeviceptr
+    }
+
+    pub(crate) fn src_address(&self) -> CUdeviceptr {
+        self.src as usize as CUdeviceptr
+    }
+
+    #[cold]
+    pub(crate) fn asked(&self, device: &Device, when: &str) -> String {
+        let Copy { dst, src, size, kind, .. } = self;
+        format!(
+            "copy {size} bytes {kind:?} from {src:p} to {dst:p} on device {} {when}",
+            device.ordinal
+        )
+    }
+}
+
+impl Device {
+    /// Copies and waits.
+    ///
+    /// # Safety
+    /// - As for `RuntimeApi::memcpy_sync`.
+    pub(crate) unsafe fn copy(&self, copy: Copy) -> Result<()> {
+        let _entered = self.enter()?;
+        let (dst, src, size) = (copy.dst, copy.src, copy.size);
+        // SAFETY: the caller vouches for both ranges; the entry point is the one for their sides.
+        let mut code = unsafe {
+            match copy.kind {
+                MemcpyKind::H2H => return self.host_to_host(copy, Stream::DEFAULT, true),
+                MemcpyKind::D2H => cu!(cuMemcpyDtoH_v2(dst, copy.src_address(), size)),
+                MemcpyKind::H2D => cu!(cuMemcpyHtoD_v2(copy.dst_address(), src, size)),
+                MemcpyKind::D2D => {
+                    cu!(cuMemcpyDtoD_v2(copy.dst_address(), copy.src_address(), size))
+                }
+            }
+        };
+        let mut detoured = false;
+        if code == INVALID_VALUE {
+            // SAFETY: as above.
+            if let Some(copied) = unsafe { two_devices::copy(self, copy, Stream::DEFAULT) } {
+                copied?;
+                code = SUCCESS;
+                detoured = true;
+            }
+        }
+        if code == SUCCESS && (detoured || copy.kind != MemcpyKind::D2H) {
+            // SAFETY: the legacy stream of the context that was entered.
+            code = unsafe { cu!(cuStreamSynchronize(LEGACY)) };
+        }
+        errors::check(code, || copy.asked(self, "and wait"))
+    }
+
+    /// Enqueues a copy.
+    ///
+    /// # Safety
+    /// - As for `RuntimeApi::memcpy_async`.
+    #[inline]
+    pub(crate) unsafe fn copy_async(&self, copy: Copy, stream: Stream) -> Result<()> {
+        let _entered = self.enter()?;
+        let (dst, src, size, on) = (copy.dst, copy.src, copy.size, native(stream));
+        if copy.flags != CopyFlags::NONE {
+            // SAFETY: the caller vouches for both ranges and the stream.
+            match unsafe { staging::copy(self, copy, stream) } {
+                // Another device's memory, perhaps: what follows finds out.
+                Some(Err(refusal)) if errors::is_refusal(&refusal) => {}
+                Some(staged) => return staged,
+                None => {}
+            }
+        }
+        // SAFETY: the caller vouches for both ranges and the stream; the entry point is the one for
+        // their sides. From and to pageable memory the driver's own meaning is the contract's (C3).
+        let code = unsafe {
+            match copy.kind {
+                MemcpyKind::H2D => cu!(cuMemcpyHtoDAsync_v2(copy.dst_address(), src, size, on)),
+                MemcpyKind::D2H => cu!(cuMemcpyDtoHAsync_v2(dst, copy.src_address(), size, on)),
+                MemcpyKind::D2D => {
+                    cu!(cuMemcpyDtoDAsync_v2(copy.dst_address(), copy.src_address(), size, on))
+                }
+                MemcpyKind::H2H => return self.host_to_host(copy, stream, false),
+            }
+        };
+        if code == SUCCESS {
+            return Ok(());
+        }
+        if code == INVALID_VALUE {
+            // SAFETY: as above.
+            if let Some(copied) = unsafe { two_devices::copy(self, copy, stream) } {
+                return copied;
+            }
+        }
+        Err(errors::failure(code, &copy.asked(self, &self.of_stream("in", stream))))
+    }
+
+    /// Copies between two places of host memory, now or when the stream gets there.
+    ///
+    /// # Safety
+    /// - As for `RuntimeApi::memcpy_async`; the device's context is entered.
+    unsafe fn host_to_host(&self, copy: Copy, stream: Stream, wait: bool) -> Result<()> {
+        let promised = copy.flags.contains(CopyFlags::HOST_BUFFER_PROMISED);
+        let pageable = |flag| !promised && copy.flags.contains(flag);
+        if wait || pageable(CopyFlags::DESTINATION_PAGEABLE) {
+            // SAFETY: the caller vouches for both ranges and the stream.
+            return unsafe { host_copy::wait_and_copy(copy, stream) };
+        }
+        // SAFETY: as above; the source stays valid until the stream has passed, or is read now.
+        unsafe { host_copy::enqueue(self, copy, stream, pageable(CopyFlags::SOURCE_PAGEABLE)) }
+    }
+}

@@ -1,0 +1,144 @@
+//! Marks: events at the present end of everything that a device was given to do.
+//!
+//! Rule (contract M4, C3): a mark orders nothing. An event on the default stream would: it waits for
+//! all blocking streams, and what they are given later waits for it, so that a free would tie
+//! together streams that have nothing to do with each other. So each stream gets an event of its own,
+//! and the default stream's work is caught by an event on a private blocking stream that has no work:
+//! what is recorded there waits for the default stream and holds up nobody.
+
+use crate::call::cu;
+use crate::device::Device;
+use crate::driver::driver;
+use crate::errors::{self, SUCCESS};
+use crate::event::Event;
+use cust::sys::{self, CUstream};
+use llaisys_runtime_core::error::Result;
+use once_cell::sync::OnceCell;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// A stream's handle, which the driver lets every thread use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Handle(CUstream);
+
+// SAFETY: nothing is read through the handle here.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+/// The streams of one device.
+pub(crate) struct Streams {
+    known: Mutex<Known>,
+    /// The private blocking stream that never has work of its own.
+    idle: OnceCell<Handle>,
+    /// The private non-blocking stream for what another device's stream has done here.
+    detour: OnceCell<Handle>,
+}
+
+struct Known {
+    /// Made here and not destroyed. A stream in here may be recorded on while the lock is held.
+    live: Vec<Handle>,
+    /// The ends of streams that were destroyed while they were busy.
+    destroyed: Vec<Arc<Event>>,
+}
+
+impl Streams {
+    /// A device without streams.
+    pub(crate) const fn new() -> Streams {
+        let known = Known { live: Vec::new(), destroyed: Vec::new() };
+        Streams { known: Mutex::new(known), idle: OnceCell::new(), detour: OnceCell::new() }
+    }
+
+    /// A stream was made.
+    pub(crate) fn add(&self, stream: CUstream) {
+        self.known.lock().live.push(Handle(stream));
+    }
+
+    /// A stream is about to be destroyed; what it still has to do is remembered.
+    pub(crate) fn remove(&self, stream: CUstream) {
+        let mut known = self.known.lock();
+        known.live.retain(|live| live.0 != stream);
+        known.destroyed.retain(|end| !end.has_passed());
+        // A stream that cannot be recorded on belongs to a device that is lost.
+        known.destroyed.extend(Event::record(stream).map(Arc::new));
+    }
+}
+
+impl Device {
+    /// An event for each stream that has work. The device's context is entered.
+    pub(crate) fn marks(&self) -> Result<Vec<Arc<Event>>> {
+        if is_idle() {
+            return Ok(Vec::new());
+        }
+        let blocking = sys::CUstream_flags_enum::CU_STREAM_DEFAULT as u32;
+        let idle = self.private_stream(&self.streams.idle, blocking)?;
+        let mut known = self.streams.known.lock();
+        let mut marks = known.destroyed.clone();
+        for stream in known.live.iter().chain(Some(&idle)) {
+            marks.push(Arc::new(Event::record(stream.0)?));
+        }
+        marks.retain(|mark| !mark.has_passed());
+        known.destroyed.retain(|end| !end.has_passed());
+        Ok(marks)
+    }
+
+    /// The private stream on which something is done here in the order of another device's stream.
+    /// The device's context is entered.
+    pub(crate) fn detour(&self) -> Result<CUstream> {
+        let non_blocking = sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
+        Ok(self.private_stream(&self.streams.detour, non_blocking)?.0)
+    }
+
+    fn private_stream(&self, cell: &OnceCell<Handle>, flags: u32) -> Result<Handle> {
+        let handle = cell.get_or_try_init(|| {
+            let mut stream: CUstream = std::ptr::null_mut();
+            // SAFETY: `stream` is writable; the device's context is entered.
+            errors::check(unsafe { cu!(cuStreamCreate(&mut stream, flags)) }, || {
+                format!("make a private stream on device {}", self.ordinal)
+            })?;
+            Ok(Handle(stream))
+        })?;
+        Ok(*handle)
+    }
+}
+
+/// Whether the device has nothing to do: its default stream is ready when its blocking streams are
+/// too. The device's context is entered.
+pub(crate) fn is_idle() -> bool {
+    // SAFETY: NULL is the legacy stream of the context that was entered. A query orders nothing.
+    unsafe { cu!(cuStreamQuery(std::ptr::null_mut())) == SUCCESS }
+}
+
+/// Whether no device in use has anything to do.
+pub(crate) fn all_are_idle() -> bool {
+    let Ok(driver) = driver() else { return false };
+    driver.devices.iter().filter(|device| device.context.get().is_some()).all(|device| {
+        let Ok(_entered) = device.enter() else { return false };
+        is_idle()
+    })
+}
+
+/// Waits for what the device was given to do. The device's context is entered.
+pub(crate) fn wait() {
+    // SAFETY: NULL is the legacy stream of the context that was entered. A lost device answers at
+    // once, and its answer is the next call's too.
+    let _told_by_the_next_call = unsafe { cu!(cuStreamSynchronize(std::ptr::null_mut())) };
+}
+
+/// Marks at the present end of the work of every device in use; none where a device is idle. A
+/// stream of one device may use the memory of another, so a free asks for the marks of all.
+pub(crate) fn of_all_devices() -> Result<Vec<Arc<Event>>> {
+    let mut marks = Vec::new();
+    for used in &driver()?.devices {
+        if used.context.get().is_none() {
+            continue;
+        }
+        // A device whose context cannot be entered is lost, and does nothing any more.
+        let Ok(_entered) = used.enter() else { continue };
+        match used.marks() {
+            Ok(more) => marks.extend(more),
+            Err(_) => wait(),
+        }
+    }
+    Ok(marks)
+}
