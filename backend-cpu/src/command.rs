@@ -1,0 +1,83 @@
+//! One piece of work on a stream, as a record of fixed size.
+//!
+//! Rule: a record is a cache line with its number at most and owns nothing but a staging buffer, so
+//! that enqueueing allocates nothing.
+
+use crate::staging::StagingBuffer;
+use crate::stream::Position;
+use crate::worker;
+use llaisys_runtime_core::api::HostFunction;
+use std::ffi::c_void;
+
+/// A piece of work.
+pub enum Command {
+    /// Copies.
+    Copy(Copy),
+    /// Copies from a buffer that holds what the source was when the copy was asked for (C3).
+    StagedCopy {
+        /// Where to.
+        dst: *mut c_void,
+        /// What.
+        source: StagingBuffer,
+    },
+    /// Calls a function of the user's (H1).
+    HostFunction {
+        /// The function.
+        function: HostFunction,
+        /// Its argument.
+        data: *mut c_void,
+    },
+    /// Waits until another stream has passed a point.
+    Wait(Position),
+}
+
+const _: () = assert!(size_of::<(u64, Command)>() <= 64, "a record is one cache line");
+
+// SAFETY: a command is run once, by one thread; whoever enqueues it promises (see the trait) that
+// its memory and its function may be used from any thread until then.
+unsafe impl Send for Command {}
+
+impl Command {
+    /// Does it, in the calling thread.
+    ///
+    /// # Safety
+    /// - What the caller of the operation promised of its pointers still holds.
+    pub unsafe fn run(self) {
+        match self {
+            // SAFETY: passed on from our caller.
+            Command::Copy(copy) => unsafe { copy.run() },
+            Command::StagedCopy { dst, source } => {
+                let copy = Copy { dst, src: source.as_ptr(), size: source.len() };
+                // SAFETY: `source` is read whole; the destination is promised by our caller.
+                unsafe { copy.run() };
+            }
+            Command::HostFunction { function, data } => {
+                // SAFETY: passed on from our caller.
+                worker::as_host_function(|| unsafe { function(data) });
+            }
+            Command::Wait(position) => position.wait(),
+        }
+    }
+}
+
+/// A copy between two places of memory, which here are all alike.
+#[derive(Clone, Copy)]
+pub struct Copy {
+    /// Where to.
+    pub dst: *mut c_void,
+    /// Where from.
+    pub src: *const c_void,
+    /// How many bytes.
+    pub size: usize,
+}
+
+impl Copy {
+    /// Copies, in the calling thread. Right for overlapping ranges too.
+    ///
+    /// # Safety
+    /// - `src` is readable and `dst` writable for `size` bytes.
+    pub unsafe fn run(self) {
+        // SAFETY: by the contract above.
+        unsafe { self.src.cast::<u8>().copy_to(self.dst.cast::<u8>(), self.size) };
+    }
+}

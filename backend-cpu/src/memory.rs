@@ -1,0 +1,188 @@
+//! Where memory comes from and when it goes back: one heap for every device and for pinned memory.
+//!
+//! Rules: device blocks are aligned to 256 bytes, pinned ones to 64 (contract M2), large ones to a
+//! huge page. A freed block goes back to the system, and can come out of any allocator again, only
+//! when no work that was pending at its free is left (M4, M6); until then it counts as used.
+
+use crate::blocks::{Block, Blocks, Place};
+use crate::budget::Budget;
+use crate::deferred::Deferred;
+use crate::stream::Position;
+use crate::worker;
+use llaisys_runtime_core::api::LlaisysMemoryInfo;
+use llaisys_runtime_core::{Error, Result, Status};
+use std::ffi::c_void;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+
+const DEVICE_ALIGNMENT: usize = 256;
+const HOST_ALIGNMENT: usize = 64;
+/// From this size on memory is aligned to it and asked for in huge pages.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// The heap.
+pub struct Memory {
+    budget: Budget,
+    blocks: Blocks,
+    deferred: Deferred,
+    /// How many threads are giving blocks back. They do not wait for anything meanwhile.
+    reaping: AtomicUsize,
+}
+
+impl Memory {
+    /// Nothing allocated.
+    pub fn new(limit: Option<u64>) -> Memory {
+        Memory {
+            budget: Budget::new(limit),
+            blocks: Blocks::new(),
+            deferred: Deferred::new(),
+            reaping: AtomicUsize::new(0),
+        }
+    }
+
+    /// Allocates. When memory is short, freed blocks that still wait for their streams are waited
+    /// for (E4).
+    ///
+    /// # Errors
+    /// `OUT_OF_MEMORY` with what was asked and what there is; `NOT_PERMITTED` in a host function
+    /// that would have to wait.
+    pub fn allocate(&self, place: Place, size: usize) -> Result<*mut c_void> {
+        self.reap();
+        let mut last = false;
+        loop {
+            if self.budget.take(place, size) {
+                if let Some(pointer) = from_system(place, size) {
+                    self.blocks.insert(Block { address: pointer as usize, size, place });
+                    return Ok(pointer);
+                }
+                self.budget.give_back(place, size);
+            }
+            match self.deferred.front() {
+                Some((until, bytes)) if self.budget.fits(place, size, bytes) => {
+                    worker::check_may_wait("allocating what was freed but is still in use")?;
+                    until.iter().for_each(Position::wait);
+                    self.reap();
+                }
+                _ if last => return Err(self.out_of_memory(place, size)),
+                _ => {
+                    // Another thread may be giving blocks back that are on no list any more.
+                    while self.reaping.load(SeqCst) != 0 {
+                        thread::yield_now();
+                    }
+                    last = true;
+                }
+            }
+        }
+    }
+
+    /// Takes a block out of the table: it is freed, as far as the caller can tell.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for what is no block of this place; then nothing changes.
+    pub fn take(&self, place: Place, pointer: *mut c_void) -> Result<Block> {
+        self.blocks.remove(place, pointer)
+    }
+
+    /// Gives a block that was taken back to the system once these points are passed.
+    pub fn give_back(&self, block: Block, until: Vec<Position>) {
+        if until.is_empty() {
+            self.to_system(block);
+        } else {
+            self.deferred.push(block, until);
+            self.reap();
+        }
+    }
+
+    /// Gives back what need not wait any longer. Cheap when nothing waits.
+    pub fn reap(&self) {
+        if self.deferred.is_empty() {
+            return;
+        }
+        self.reaping.fetch_add(1, SeqCst);
+        while let Some(blocks) = self.deferred.take_over() {
+            blocks.into_iter().for_each(|block| self.to_system(block));
+        }
+        self.reaping.fetch_sub(1, SeqCst);
+    }
+
+    /// All bytes that a place may have.
+    pub fn total(&self, place: Place) -> u64 {
+        self.budget.total(place)
+    }
+
+    /// How much a place has and can still have.
+    pub fn information(&self, place: Place) -> LlaisysMemoryInfo {
+        LlaisysMemoryInfo::new(self.budget.free(place), self.budget.total(place))
+    }
+
+    fn to_system(&self, block: Block) {
+        // SAFETY: the block came from `posix_memalign`, left the table exactly once, and nobody
+        // uses it any more: no pending work, and its owner freed it.
+        unsafe { libc::free(block.address as *mut c_void) };
+        self.budget.give_back(block.place, block.size);
+    }
+
+    #[cold]
+    fn out_of_memory(&self, place: Place, size: usize) -> Error {
+        let (free, total) = (self.budget.free(place), self.budget.total(place));
+        let what = match place {
+            Place::Device(ordinal) => format!("on CPU device {ordinal}"),
+            Place::Host => "of pinned memory".to_owned(),
+        };
+        Error::new(
+            Status::OutOfMemory,
+            format!("{size} bytes requested {what}, {free} free of {total}"),
+        )
+    }
+
+    /// Before a fork: keeps the locks.
+    pub fn hold(&self) {
+        self.budget.hold();
+        self.blocks.hold();
+        self.deferred.hold();
+    }
+
+    /// After a fork: releases them.
+    ///
+    /// # Safety
+    /// - `hold` was called before the fork, on the thread that forked.
+    pub unsafe fn release(&self) {
+        // SAFETY: by the contract above.
+        unsafe {
+            self.budget.release();
+            self.blocks.release();
+            self.deferred.release();
+        }
+    }
+
+    /// In the child of a fork, after the streams have forgotten their work: nothing is waited for,
+    /// and what other threads were about to allocate or free is not counted.
+    pub fn forget_threads(&self) {
+        self.reaping.store(0, SeqCst);
+        self.reap();
+        let (device, host) = self.blocks.bytes();
+        self.budget.set_used(device, host);
+    }
+}
+
+fn from_system(place: Place, size: usize) -> Option<*mut c_void> {
+    let alignment = match place {
+        _ if size >= HUGE_PAGE => HUGE_PAGE,
+        Place::Device(_) => DEVICE_ALIGNMENT,
+        Place::Host => HOST_ALIGNMENT,
+    };
+    let mut pointer = std::ptr::null_mut();
+    // SAFETY: the alignment is a power of two and a multiple of a pointer; the result goes to a
+    // local, which is read only on success.
+    if unsafe { libc::posix_memalign(&mut pointer, alignment, size) } != 0 {
+        return None;
+    }
+    if size >= HUGE_PAGE {
+        // Whole huge pages only: the rest of the last one may belong to others. A hint that may fail.
+        let whole = size - size % HUGE_PAGE;
+        // SAFETY: the range lies inside the block that was just made; the advice keeps its contents.
+        unsafe { libc::madvise(pointer, whole, libc::MADV_HUGEPAGE) };
+    }
+    Some(pointer)
+}
