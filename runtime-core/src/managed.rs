@@ -365,9 +365,11 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
             return Err(error);
         }
         if self.launch_blocking {
+            // The function was accepted and will run, so its data is no longer the caller's: a
+            // failure of the wait must not say otherwise. The next call on the device reports it.
             // SAFETY: as above.
-            return self
-                .on(device, |backend| unsafe { backend.stream_synchronize(device, stream) });
+            let _ =
+                self.on(device, |backend| unsafe { backend.stream_synchronize(device, stream) });
         }
         Ok(())
     }

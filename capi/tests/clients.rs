@@ -1,0 +1,89 @@
+//! The C and C++ clients of `tests/clients/`, built as a user builds them and run on the CPU.
+
+mod toolchain;
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+use toolchain::Standard;
+
+fn source(name: &str) -> PathBuf {
+    toolchain::root().join("tests/clients").join(name)
+}
+
+// Each client is built once, whatever tests run it.
+static C_CLIENT: LazyLock<PathBuf> = LazyLock::new(|| {
+    let object = toolchain::compile(Standard::C99, &source("c/copy_two_streams.c"), &["-O1"]);
+    toolchain::link(Standard::C99, &[object], "copy_two_streams_c")
+});
+
+static CPP_CLIENT: LazyLock<PathBuf> = LazyLock::new(|| {
+    let flags = ["-O1", "-fno-rtti"];
+    let object = toolchain::compile(Standard::Cxx17, &source("cpp/copy_two_streams.cpp"), &flags);
+    toolchain::link(Standard::Cxx17, &[object], "copy_two_streams_cpp")
+});
+
+/// Each leg with each kind of host memory, once, with right data.
+fn check_report(client: &str, output: &str) {
+    assert_eq!(output.lines().count(), 6, "{output}");
+    for memory in ["pinned", "pageable"] {
+        for leg in ["H2D", "D2D", "D2H"] {
+            let begin = format!(
+                "{{\"client\":\"{client}\",\"backend\":\"cpu\",\"device\":0,\"leg\":\"{leg}\",\
+                 \"memory\":\"{memory}\",\"bytes\":3145728,\"seconds\":"
+            );
+            let line = output.lines().find(|line| line.starts_with(&begin));
+            let line = line.unwrap_or_else(|| panic!("no {leg} {memory} in {output}"));
+            assert!(line.contains("\"gb_per_s\":") && line.ends_with(",\"right\":true}"), "{line}");
+        }
+    }
+}
+
+const ARGUMENTS: [&str; 5] = ["--json", "--mib", "3", "--repeat", "2"];
+
+#[test]
+fn the_c_client_copies_on_two_streams() {
+    let program = &*C_CLIENT;
+    check_report("c", &toolchain::run(program, &ARGUMENTS));
+    let text = toolchain::run(program, &["--device", "cpu", "--mib", "1", "--repeat", "1"]);
+    assert_eq!(text.matches(" right").count(), 6, "{text}");
+}
+
+#[test]
+fn the_cpp_client_copies_on_two_streams() {
+    let program = &*CPP_CLIENT;
+    check_report("c++", &toolchain::run(program, &ARGUMENTS));
+    let text = toolchain::run(program, &["--device", "cpu", "--mib", "1", "--repeat", "1"]);
+    assert_eq!(text.matches(" right").count(), 6, "{text}");
+}
+
+#[test]
+fn the_c_client_runs_with_the_static_library() {
+    let object = toolchain::compile(Standard::C11, &source("c/copy_two_streams.c"), &[]);
+    let program = toolchain::link_static(Standard::C11, &[object], "copy_two_streams_static");
+    check_report("c", &toolchain::run(&program, &ARGUMENTS));
+}
+
+#[test]
+fn a_client_says_why_it_failed() {
+    for program in [&*C_CLIENT, &*CPP_CLIENT] {
+        let output = toolchain::clean(program).args(["--ordinal", "7"]).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("INVALID_DEVICE") && text.contains("device 7"), "{text}");
+        let output = toolchain::clean(program).args(["--mib", "no"]).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).starts_with("usage: "));
+    }
+}
+
+/// Owners, errors and host functions of `llaisys.hpp`; in two units, so that nothing is defined
+/// twice.
+#[test]
+fn the_cpp_owners_keep_their_promises() {
+    let (standard, flags) = (Standard::Cxx17, ["-Wshadow", "-Wconversion", "-fno-rtti"]);
+    let objects = [
+        toolchain::compile(standard, &source("cpp/owners.cpp"), &flags),
+        toolchain::compile_text(standard, "second", "#include \"llaisys.hpp\"\n", &flags),
+    ];
+    toolchain::run(&toolchain::link(standard, &objects, "owners"), &[]);
+}
