@@ -1,0 +1,136 @@
+"""The extended table of a device type as checked Python calls.
+
+Rule: everything in this package reaches a device through ``Backend.call``, which turns a status into
+an exception and keeps to the rules of the thread's last-error slot (see ``Library.unread``).
+
+The extended table is used under LLAISYS's twelve methods too, because it answers a status: the
+twelve functions of C have none, so after one of them a failure could only be told by a slot that may
+hold somebody else's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_int32, c_void_p
+from typing import Any, Dict
+
+from . import _abi
+from ._errors import LlaisysError, error_for
+from ._library import Library, library
+from ._types import DeviceType, Status
+
+
+class Backend:
+    """One device type. Every method may be called from any thread."""
+
+    def __init__(self, device_type: DeviceType, opened: Library, table: Any) -> None:
+        self.device_type = device_type
+        self.library = opened
+        self._self = table.contents.self_
+        self._unread = opened._peek
+        # Reading a field of a table makes a new function object, so each is read once.
+        self._functions: Dict[str, Any] = {}
+        for name in [field[0] for field in _abi.LlaisysBackendAPI._fields_[5:]]:
+            field = getattr(_abi.LlaisysBackendAPI, name)
+            if field.offset + field.size <= table.contents.struct_size:
+                function = getattr(table.contents, name)
+                if function:
+                    self._functions[name] = function
+
+    def call(self, operation: str, *arguments: Any) -> None:
+        """Calls an operation of the table; raises when it fails."""
+        function = self._functions.get(operation)
+        if function is None:
+            message = f"this library's table has no {operation}"
+            raise error_for(Status.NOT_SUPPORTED, operation, message)
+        unread = self._unread(None)
+        status = function(self._self, *arguments)
+        if status:
+            raise self.library.failure(status, operation, unread)
+
+    def call_quietly(self, operation: str, *arguments: Any) -> None:
+        """The same for frees from ``__del__``: a failure is reported to nobody."""
+        function = self._functions.get(operation)
+        if function is not None:
+            unread = self._unread(None)
+            if function(self._self, *arguments) and not unread:
+                self.library.discard_failure()
+
+    def malloc_device(self, ordinal: int, size: int) -> int:
+        """The address of a new block of device memory; 0 for 0 bytes."""
+        pointer = c_void_p()
+        self.call("malloc_device", ordinal, size, byref(pointer))
+        return pointer.value or 0
+
+    def malloc_host(self, ordinal: int, size: int) -> int:
+        """The address of a new block of pinned host memory; 0 for 0 bytes."""
+        pointer = c_void_p()
+        self.call("malloc_host", ordinal, size, byref(pointer))
+        return pointer.value or 0
+
+    def create_stream(self, ordinal: int) -> int:
+        """The handle of a new blocking stream."""
+        handle = c_void_p()
+        self.call("create_stream", ordinal, byref(handle))
+        return handle.value or 0
+
+    def stream_query(self, ordinal: int, handle: int) -> bool:
+        """Whether everything enqueued on the stream is done."""
+        ready = c_int32()
+        self.call("stream_query", ordinal, handle, byref(ready))
+        return bool(ready.value)
+
+    def known_idle(self, ordinal: int, handle: int) -> bool:
+        """Whether the stream is known to have nothing pending, so that a wait on it would be none."""
+        try:
+            return self.stream_query(ordinal, handle)
+        except LlaisysError:
+            return False
+
+    def has(self, operation: str) -> bool:
+        """Whether the library's table has the operation at all."""
+        return operation in self._functions
+
+
+_backends: Dict[int, Backend] = {}
+
+
+def backend(device_type: int) -> Backend:
+    """The backend of a device type.
+
+    Raises:
+        BackendUnavailableError: there is none.
+    """
+    found = _backends.get(device_type)
+    if found is None:
+        opened = library()
+        unread = opened.unread()
+        table = opened.llaisysGetBackendAPI(device_type)
+        if not table:
+            status = Status.BACKEND_UNAVAILABLE
+            raise opened.failure(status, "llaisysGetBackendAPI", unread)
+        # As in `library`: whoever comes second finds what the first one put there.
+        found = _backends.setdefault(device_type, Backend(DeviceType(device_type), opened, table))
+    return found
+
+
+def device_count(device_type: int) -> int:
+    """The number of devices of a type.
+
+    Raises:
+        LlaisysError: there is none for a reason (no driver, too old, no backend, ...).
+    """
+    opened = library()
+    count = c_int32()
+    unread = opened.unread()
+    status = opened.llaisysGetDeviceCount(device_type, byref(count))
+    if status:
+        raise opened.failure(status, "llaisysGetDeviceCount", unread)
+    return count.value
+
+
+def sized(struct: Any) -> Any:
+    """A new output struct with its ``struct_size`` set."""
+    value = struct()
+    value.struct_size = ctypes.sizeof(struct)
+    return value
