@@ -95,6 +95,8 @@ pub struct Registry {
 struct State {
     /// Every candidate was looked at.
     discovered: bool,
+    /// One that `LLAISYS_BACKENDS` names was refused.
+    refused_by_name: bool,
     records: Vec<&'static Candidate>,
     loaded: Vec<(FileIdentity, DeviceType)>,
 }
@@ -107,7 +109,12 @@ impl Registry {
             slots: [const { AtomicPtr::new(ptr::null_mut()) }; LIMIT],
             satisfied: AtomicBool::new(false),
             carried: AtomicBool::new(false),
-            state: Mutex::new(State { discovered: false, records: Vec::new(), loaded: Vec::new() }),
+            state: Mutex::new(State {
+                discovered: false,
+                refused_by_name: false,
+                records: Vec::new(),
+                loaded: Vec::new(),
+            }),
         }
     }
 
@@ -185,16 +192,17 @@ impl Registry {
         if state.discovered {
             return;
         }
+        let named = trust::variable("LLAISYS_BACKENDS").is_some();
         for (path, how) in candidate_files() {
-            match path {
-                Ok(path) => {
-                    // The outcome is in the record.
-                    let _ = self.look_at(&mut state, &path, how);
-                }
+            let refused = match path {
+                // What it is when it is taken is in the record.
+                Ok(path) => self.look_at(&mut state, &path, how).is_err(),
                 Err((path, error)) => {
                     state.records.push(leak(Candidate::refused(&path, &error)));
+                    true
                 }
-            }
+            };
+            state.refused_by_name |= named && refused;
         }
         state.discovered = true;
     }
@@ -352,9 +360,10 @@ impl Registry {
 
     #[cold]
     fn unavailable(&'static self, device_type: DeviceType) -> Error {
-        let records = self.state.lock().records.clone();
-        let refused_by_name = trust::variable("LLAISYS_BACKENDS").is_some()
-            && records.iter().any(|record| record.status != Status::Success);
+        let (records, refused_by_name) = {
+            let state = self.state.lock();
+            (state.records.clone(), state.refused_by_name)
+        };
         let status =
             if refused_by_name { Status::BackendRefused } else { Status::BackendUnavailable };
         let name = device_type::name(device_type)
