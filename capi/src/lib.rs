@@ -29,3 +29,6 @@ pub mod loading;
 pub mod table;
 pub mod types;
 pub mod version;
+
+/// The core, for Rust programs that link this library: they name one crate (design, "Layout").
+pub use llaisys_runtime_core as core;

@@ -1,0 +1,82 @@
+//! `llaisys-rt`: the command line of llaisys-runtime.
+//!
+//! | question | file |
+//! |---|---|
+//! | which arguments are there? | this one |
+//! | which backends and devices are there, and why is one missing? | `devices` |
+//! | does data come through, and how fast? | `demo` |
+//! | how is that asked from Rust? | `two_streams` |
+//! | how are the clients in other languages run? | `clients` |
+//! | what is a result? | `row` |
+//! | how is the runtime asked? | `runtime` |
+//! | how is something printed? | `print` |
+//!
+//! Rules: results go to standard output, progress and reasons to standard error. The exit code is 0
+//! when all is well, 1 when something was asked in vain (the reason is said), 2 for bad arguments.
+
+mod clients;
+mod demo;
+mod devices;
+mod print;
+mod row;
+mod runtime;
+mod two_streams;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Shows what llaisys-runtime finds on this machine, and that it works.
+#[derive(Parser)]
+#[command(name = "llaisys-rt", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Lists every backend that was looked at, every device, and why something is missing.
+    ///
+    /// Ends with 0 when there is at least one device, with 1 otherwise.
+    Devices {
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Moves data host → device → device → host on two streams of every device and checks it.
+    ///
+    /// Each device is used from Rust and, with --clients, from C, C++ and Python; host memory is
+    /// pinned and pageable. Ends with 0 when all data was right, with 1 otherwise.
+    Demo(demo::Options),
+}
+
+fn main() -> ExitCode {
+    // Usage errors and --help end here; clap's code for the former is 2.
+    match Arguments::parse().command {
+        Command::Devices { json } => devices::run(json),
+        Command::Demo(options) => demo::run(&options),
+    }
+}
+
+/// The size of a copy: `--mib`.
+fn mib(text: &str) -> Result<u64, String> {
+    number(text, 1, 64 * 1024, "MiB")
+}
+
+/// How often something is done: `--repeat`.
+fn times(text: &str) -> Result<u32, String> {
+    number(text, 1, 1000, "times").map(|n| n as u32)
+}
+
+fn number(text: &str, least: u64, most: u64, unit: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(n) if (least..=most).contains(&n) => Ok(n),
+        _ => Err(format!("give a whole number from {least} to {most} ({unit})")),
+    }
+}
+
+/// A file that is there.
+fn existing(text: &str) -> Result<PathBuf, String> {
+    std::fs::canonicalize(text).map_err(|error| error.to_string())
+}

@@ -1,0 +1,207 @@
+//! The command as its users run it: arguments, output, exit codes.
+//!
+//! The cases over the NVIDIA plugin need the plugin and the fake driver beside the command:
+//! `cargo build -p llaisys-backend-nvidia -p llaisys-fake-cuda`.
+
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const COMMAND: &str = env!("CARGO_BIN_EXE_llaisys-rt");
+
+/// The command with an environment of its own: no variable of ours, and no driver of this machine.
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(COMMAND);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("LLAISYS_") {
+            command.env_remove(name);
+        }
+    }
+    command.env("LLAISYS_CUDA_DRIVER", "/nowhere/libcuda.so.1").args(arguments);
+    command
+}
+
+fn run(command: &mut Command) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = command.output().expect("the command starts");
+    let text = |bytes| String::from_utf8(bytes).expect("the command prints UTF-8");
+    (status.code().expect("the command was not killed"), text(stdout), text(stderr))
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("one JSON value")
+}
+
+fn beside(name: &str) -> PathBuf {
+    let path = Path::new(COMMAND).with_file_name(name);
+    let how = "cargo build -p llaisys-backend-nvidia -p llaisys-fake-cuda";
+    assert!(path.is_file(), "there is no {}; build it first: {how}", path.display());
+    path
+}
+
+/// A folder of this test's own.
+fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("the folder of temporary files can be written");
+    folder
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    let (code, out, _) = run(&mut command(&["--version"]));
+    assert_eq!((code, out.trim()), (0, concat!("llaisys-rt ", env!("CARGO_PKG_VERSION"))));
+}
+
+#[test]
+fn bad_arguments_are_said_and_end_with_2() {
+    for (arguments, said) in [
+        (&["demo", "--mib", "0"][..], "whole number from 1"),
+        (&["demo", "--mib", "-1"], "'-1'"),
+        (&["demo", "--mib", "many"], "whole number from 1"),
+        (&["demo", "--repeat", "0"], "whole number from 1"),
+        (&["demo", "--device", "toaster"], "no backend is called `toaster`; in use: cpu"),
+        (&["demo", "--clients", "/nowhere"], "No such file"),
+        (&["demo", "--library", "/nowhere"], "No such file"),
+        (&["devices", "--jsom"], "--jsom"),
+        (&["devises"], "devises"),
+        (&[], "Usage"),
+    ] {
+        let (code, out, err) = run(&mut command(arguments));
+        assert_eq!(code, 2, "{arguments:?}: {err}");
+        assert!(err.contains(said), "{arguments:?}: {err}");
+        assert_eq!(out, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn three_virtual_cpus_are_three_devices_with_memory() {
+    let (code, out, _) = run(command(&["devices", "--json"]).env("LLAISYS_CPU_DEVICES", "3"));
+    let report = json(&out);
+    let devices = report["devices"].as_array().expect("a list");
+    assert_eq!((code, devices.len()), (0, 3));
+    for (ordinal, device) in devices.iter().enumerate() {
+        assert_eq!(device["backend"], "cpu");
+        assert_eq!(device["ordinal"], ordinal);
+        assert!(device["total_memory"].as_u64() > Some(1 << 20), "{device}");
+        assert!(device["free_memory"].as_u64() <= device["total_memory"].as_u64(), "{device}");
+    }
+}
+
+#[test]
+fn a_refused_file_is_listed_with_its_reason_and_harms_nobody() {
+    let file = folder("refused").join("libllaisys_backend_empty.so");
+    fs::write(&file, "").expect("the file can be written");
+    let (code, out, _) = run(command(&["devices", "--json"]).env("LLAISYS_BACKENDS", &file));
+    let report = json(&out);
+    let backends = report["backends"].as_array().expect("a list");
+    assert_eq!((code, backends.len()), (0, 2));
+    assert_eq!(backends[1]["taken"], false);
+    assert_eq!(backends[1]["status"], "BACKEND_REFUSED");
+    assert!(!backends[1]["reason"].as_str().unwrap_or_default().is_empty());
+    assert_eq!(report["devices"][0]["backend"], "cpu");
+}
+
+#[test]
+fn a_report_for_people_keeps_to_80_columns() {
+    let (code, out, _) = run(&mut command(&["devices"]));
+    assert_eq!(code, 0);
+    for line in out.lines() {
+        assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
+    }
+}
+
+#[test]
+fn a_plugin_without_a_driver_says_why_it_has_no_device() {
+    let plugin = beside("libllaisys_backend_nvidia.so");
+    let (code, out, _) = run(command(&["devices", "--json"]).env("LLAISYS_BACKENDS", &plugin));
+    let nvidia = json(&out)["backends"][1].clone();
+    assert_eq!(code, 0);
+    assert_eq!((&nvidia["name"], &nvidia["taken"]), (&"nvidia".into(), &true.into()));
+    assert_eq!(nvidia["no_device"]["status"], "DRIVER_UNAVAILABLE");
+    let reason = nvidia["no_device"]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(reason.contains("/nowhere/libcuda.so.1"), "{reason}");
+    let (code, _, err) =
+        run(command(&["demo", "--device", "nvidia"]).env("LLAISYS_BACKENDS", &plugin));
+    assert_eq!(code, 1, "asked for by name, and not there");
+    assert!(err.contains("failed on nvidia: DRIVER_UNAVAILABLE"), "{err}");
+}
+
+#[test]
+fn the_devices_of_a_driver_are_listed_and_hold_data() {
+    let over_the_fake = |arguments: &[&str]| {
+        let mut command = command(arguments);
+        command
+            .env("LLAISYS_BACKENDS", beside("libllaisys_backend_nvidia.so"))
+            .env("LLAISYS_CUDA_DRIVER", beside("libcuda.so"))
+            .env("FAKE_CUDA_DEVICES", "2");
+        run(&mut command)
+    };
+    let (code, out, err) = over_the_fake(&["devices", "--json"]);
+    assert_eq!(code, 0, "{err}");
+    let report = json(&out);
+    for (index, device) in [(1, &report["devices"][1]), (2, &report["devices"][2])] {
+        assert_eq!(
+            (&device["backend"], &device["ordinal"]),
+            (&"nvidia".into(), &(index - 1).into())
+        );
+        for known in ["name", "total_memory", "compute_capability", "driver_version", "uuid"] {
+            assert!(!device[known].is_null(), "{known}: {device}");
+        }
+    }
+    let (code, out, err) =
+        over_the_fake(&["demo", "--device", "nvidia", "--mib", "1", "--repeat", "2", "--json"]);
+    assert_eq!(code, 0, "{err}");
+    let report = json(&out);
+    assert_eq!(report["right"], true);
+    assert_eq!(report["rows"].as_array().map(Vec::len), Some(2 * 6));
+}
+
+#[test]
+fn the_demo_prints_a_row_for_each_leg_and_kind_of_memory() {
+    let (code, out, err) = run(&mut command(&["demo", "--mib", "1", "--repeat", "1"]));
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(out.matches("│ cpu:0").count(), 6, "{out}");
+    assert_eq!(out.matches(" yes ").count(), 6, "{out}");
+}
+
+/// A folder of clients that are all this shell script.
+fn clients(name: &str, script: &str) -> PathBuf {
+    let folder = folder(name);
+    for client in ["c/copy_two_streams", "cpp/copy_two_streams", "python/copy_two_streams.py"] {
+        let path = folder.join(client);
+        fs::create_dir_all(path.parent().expect("it has one")).expect("a folder");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
+    }
+    folder
+}
+
+#[test]
+fn a_client_that_fails_lies_or_hangs_is_named_with_the_reason() {
+    let line = |leg: &str, memory: &str, right: bool| {
+        format!(
+            r#"echo '{{"leg":"{leg}","memory":"{memory}","bytes":1,"seconds":1,"gb_per_s":1,"right":{right}}}'"#
+        )
+    };
+    for (name, script, said) in [
+        ("fails", "echo no luck >&2; exit 3".to_owned(), "exit status: 3: no luck"),
+        ("is_silent", "true".to_owned(), "no result for H2D with pinned memory"),
+        ("babbles", "echo hello".to_owned(), "printed `hello`, which is no result"),
+        ("is_wrong", line("D2D", "pinned", false), "wrong data after D2D with pinned memory"),
+        ("hangs", "exec sleep 60".to_owned(), "ended after 1 s without a result"),
+    ] {
+        let folder = clients(name, &script);
+        let (code, _, err) = run(command(&["demo", "--device", "cpu", "--mib", "1"])
+            .args(["--repeat", "1", "--limit", "1", "--library", COMMAND, "--clients"])
+            .arg(&folder)
+            .env("PYTHON", "/bin/sh"));
+        assert_eq!(code, 1, "{name}: {err}");
+        for client in ["c", "cpp", "python"] {
+            let start = format!("failed on cpu:0 from {client}: ");
+            let found = err.lines().find(|line| line.starts_with(&start)).unwrap_or_default();
+            assert!(found.contains(said), "{name}, {client}: {err}");
+        }
+    }
+}
