@@ -1,0 +1,119 @@
+//! What a case needs in order to say anything, and the reason when it is not there. Each reason is
+//! checked here, by code (house rule 19).
+
+use crate::context::Context;
+use crate::outcome::{Checked, Stop};
+use llaisys_runtime_core::Status;
+use llaisys_runtime_core::api::{Capabilities, Stream};
+use std::process::{Command, Stdio};
+
+/// Something that a case needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// A second device.
+    SecondDevice,
+    /// Device memory that is not the host's.
+    OwnMemory,
+    /// Device memory that the host may read.
+    HostMemory,
+    /// `launch_host_function`: gates are made of it.
+    Gates,
+    /// `stream_query`.
+    StreamQuery,
+    /// `get_device_properties` and `get_memory_info`.
+    DeviceInformation,
+    /// The backend is part of the library.
+    BuiltIn,
+    /// The backend is a plugin.
+    Plugin,
+    /// A C compiler and the header for plugins.
+    Compiler,
+    /// The rights of the superuser.
+    Root,
+    /// `LLAISYS_CONFORMANCE_FAKE_CUDA` names a driver that fails on demand.
+    FakeDriver,
+    /// Time: left out of quick runs, which are for sanitizers.
+    Time,
+}
+
+/// The variable that names the fake driver.
+pub const FAKE_CUDA: &str = "LLAISYS_CONFORMANCE_FAKE_CUDA";
+
+impl Need {
+    /// Whether it is there.
+    ///
+    /// # Errors
+    /// A skip with its reason, `NOT_SUPPORTED` when the backend does not have an operation and says
+    /// so, or a failure when it does not have it and does not say so.
+    pub fn check(self, context: &Context) -> Checked {
+        match self {
+            Need::SecondDevice if context.t.get_device_count() < 2 => {
+                Err(Stop::skip(format!("one device only (the count is {})", context.count)))
+            }
+            Need::OwnMemory if context.host_memory() => {
+                Err(Stop::skip("device memory is host memory (capability bit 0 is set)"))
+            }
+            Need::HostMemory if !context.host_memory() => {
+                Err(Stop::skip("device memory is not host memory (capability bit 0 is clear)"))
+            }
+            Need::Gates => operation(context, Capabilities::HOST_FUNCTIONS, "launch_host_function"),
+            Need::StreamQuery => operation(context, Capabilities::STREAM_QUERY, "stream_query"),
+            Need::DeviceInformation => {
+                operation(context, Capabilities::DEVICE_INFORMATION, "get_device_properties")
+            }
+            Need::BuiltIn if !context.is_built_in() => {
+                Err(Stop::skip(format!("the backend is a plugin ({})", context.candidate.path)))
+            }
+            Need::Plugin if context.is_built_in() => {
+                Err(Stop::skip("the backend is built in (its record has no path)"))
+            }
+            Need::Compiler => compiler(context),
+            // SAFETY: reads this process's user.
+            Need::Root if unsafe { libc::geteuid() } != 0 => {
+                Err(Stop::skip("only the superuser can arrange this (the user is not 0)"))
+            }
+            Need::FakeDriver if std::env::var_os(FAKE_CUDA).is_none() => {
+                Err(Stop::skip(format!("{FAKE_CUDA} is not set: no driver that fails on demand")))
+            }
+            Need::Time if context.setup.quick => Err(Stop::skip("left out of a quick run")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An operation that may be missing: then the capability says so and the entry answers so.
+fn operation(context: &Context, bit: Capabilities, name: &str) -> Checked {
+    if context.capabilities.contains(bit) {
+        return Ok(());
+    }
+    unsafe extern "C" fn nothing(_: *mut std::ffi::c_void) {}
+    let answer = match name {
+        "stream_query" => context.x.stream_query(0, Stream::DEFAULT).map(drop),
+        "get_device_properties" => context.x.get_device_properties(0).map(drop),
+        // SAFETY: `nothing` may be called from anywhere.
+        _ => unsafe {
+            context.x.launch_host_function(0, Stream::DEFAULT, nothing, std::ptr::null_mut())
+        },
+    };
+    context.answered(
+        answer,
+        name,
+        Status::NotSupported,
+        "the capability says that it is missing",
+    )?;
+    Err(Stop::not_supported(format!("the backend has no {name}")))
+}
+
+fn compiler(context: &Context) -> Checked {
+    let header = context.setup.include.join("llaisys/backend.h");
+    if !header.is_file() {
+        return Err(Stop::skip(format!("{} is not there (see --include)", header.display())));
+    }
+    let runs = Command::new("cc")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if runs { Ok(()) } else { Err(Stop::skip("there is no C compiler called cc")) }
+}

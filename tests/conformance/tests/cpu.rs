@@ -1,0 +1,38 @@
+//! The CPU backend conforms, as one device and as three.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+/// What the twelve functions and the present entries of the versioned table can show without a GPU.
+/// V1–V3 (events) and M7 (stream-ordered allocation) have no entry yet.
+const CLAUSES: [&str; 42] = [
+    "D1", "D2", "D3", "D4", "D5", "D6", "D7", "E1", "E2", "E3", "E4", "E5", "E6", "M1", "M2", "M3",
+    "M4", "M5", "M6", "C1", "C2", "C3", "C4", "C5", "S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8",
+    "H1", "L1", "L2", "L3", "L4", "P1", "P2", "P3", "P4", "P5",
+];
+
+#[test]
+fn one_device() {
+    let folder = support::artifacts(&["--package", "llaisys-capi"]);
+    let library = support::file(&folder, "libllaisys_runtime.so", "llaisys-capi");
+    support::assert_conforms(support::suite(&library, "cpu"), 60);
+}
+
+#[test]
+fn three_virtual_devices_and_every_clause_is_shown() {
+    let folder = support::artifacts(&["--package", "llaisys-capi"]);
+    let library = support::file(&folder, "libllaisys_runtime.so", "llaisys-capi");
+    let mut suite = support::suite(&library, "cpu");
+    suite.env("LLAISYS_CPU_DEVICES", "3");
+    let report = support::assert_conforms(suite, 200);
+    assert_eq!(report["devices"], 3);
+    let all = report["cases"].as_array().expect("a report has cases");
+    let shown: BTreeSet<&str> = all
+        .iter()
+        .filter(|case| case["outcome"] == "PASS")
+        .filter_map(|case| case["clause"].as_str())
+        .collect();
+    let missing: Vec<_> = CLAUSES.iter().filter(|clause| !shown.contains(*clause)).collect();
+    assert!(missing.is_empty(), "no case that passed shows {missing:?}");
+}

@@ -1,0 +1,90 @@
+//! The suite is tested by backends that are each wrong in one way (`examples/mutant.rs`): every one is
+//! killed, and by the case that is there for it.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Each mutant with a case that kills it.
+const MUTANTS: [(&str, &str); 29] = [
+    ("count_changes", "the_count_is_the_same_again_and_again"),
+    ("memory_of_two_sizes", "memory_information_agrees_with_the_properties"),
+    ("too_large_is_an_invalid_value", "after_out_of_memory_a_smaller_request_works"),
+    ("too_large_is_an_abort", "after_out_of_memory_a_smaller_request_works"),
+    ("aligned_to_64_only", "every_size_is_aligned"),
+    ("never_frees", "a_million_small_allocations"),
+    ("hands_out_at_once", "device_memory_is_not_handed_out_while_a_queued_copy_reads_it"),
+    ("hands_out_at_once", "an_overwritten_successor_does_not_disturb_a_queued_copy"),
+    ("freeing_waits", "a_free_does_not_wait_for_a_held_stream"),
+    ("freeing_pinned_memory_waits", "a_free_does_not_wait_for_a_held_stream"),
+    ("memcpy_sync_follows_nothing", "a_synchronous_copy_follows_earlier_work_on_a_stream"),
+    ("memcpy_sync_returns_early", "a_synchronous_copy_does_not_return_before_it_is_done"),
+    ("memcpy_sync_loses_the_last_byte", "any_offset_and_any_size_copies_exactly_the_range"),
+    ("memcpy_async_loses_the_last_byte", "any_offset_and_any_size_copies_exactly_the_range"),
+    ("copies_do_not_wait_for_their_turn", "into_pinned_memory_the_copy_is_asynchronous"),
+    ("pageable_sources_are_read_late", "a_local_vector_may_go_though_the_stream_is_held"),
+    ("pageable_destinations_are_written_late", "into_pageable_memory_the_copy_waits_for_a_held"),
+    ("promises_are_waited_for", "a_promised_buffer_is_not_waited_for"),
+    ("idle_streams_are_no_exception", "on_an_idle_stream_the_twelve_copy_at_once"),
+    ("all_copies_are_in_one_stream", "into_pinned_memory_the_copy_is_asynchronous"),
+    ("the_default_stream_is_one_like_others", "the_default_stream_waits_for_blocking_streams"),
+    ("every_stream_is_the_same", "create_stream_is_never_null_and_never_the_same"),
+    ("stream_synchronize_returns_at_once", "stream_synchronize_waits_for_the_stream"),
+    ("stream_synchronize_waits_for_the_device", "two_streams_do_not_wait_for_each_other"),
+    ("device_synchronize_returns_at_once", "device_synchronize_waits_for_every_stream"),
+    ("destroying_waits", "destroying_a_busy_stream_returns_at_once_and_its_work_completes"),
+    ("always_ready", "a_query_says_ready_and_not_ready_without_waiting"),
+    ("never_ready", "a_query_of_an_idle_stream_is_ready"),
+    ("querying_waits", "a_query_says_ready_and_not_ready_without_waiting"),
+];
+
+/// Mutants of host functions, on which the gates themselves stand.
+const OF_FUNCTIONS: [(&str, &str); 4] = [
+    ("functions_run_in_the_caller", "two_streams_do_not_wait_for_each_other"),
+    ("functions_run_in_any_order", "each_runs_once_in_the_order_of_its_stream"),
+    ("functions_are_forgotten_now_and_then", "each_runs_once_in_the_order_of_its_stream"),
+    ("the_capability_to_query_is_a_lie", "a_query_of_an_idle_stream_is_ready"),
+];
+
+/// The library, and the plugin with faults.
+fn files() -> (PathBuf, PathBuf) {
+    let folder = support::artifacts(&["--package", "llaisys-capi"]);
+    let library = support::file(&folder, "libllaisys_runtime.so", "llaisys-capi");
+    let build = ["--package", "llaisys-conformance", "--example", "mutant"];
+    let examples = support::artifacts(&build).join("examples");
+    (library, support::file(&examples, "libmutant.so", "llaisys-conformance --example mutant"))
+}
+
+fn suite(library: &Path, plugin: &Path) -> Command {
+    let mut suite = support::suite(library, "mutant");
+    suite.env("LLAISYS_BACKENDS", plugin);
+    suite
+}
+
+#[test]
+fn every_mutant_is_killed_by_the_case_that_is_there_for_it() {
+    let (library, plugin) = files();
+    let mut alive = Vec::new();
+    for (mutant, killer) in MUTANTS.into_iter().chain(OF_FUNCTIONS) {
+        let mut suite = suite(&library, &plugin);
+        suite.env("LLAISYS_MUTANT", mutant).args(["--filter", killer]);
+        // A mutant that waits for ever is killed by the watchdog.
+        suite.args(["--timeout", "10"]);
+        let (report, _) = support::report(suite);
+        if support::cases(&report, &["FAIL", "CRASH", "TIMEOUT"]).is_empty() {
+            alive.push((mutant, killer));
+        }
+    }
+    assert!(alive.is_empty(), "these survive the cases that are there for them: {alive:?}");
+}
+
+#[test]
+fn without_a_fault_the_same_plugin_passes() {
+    let (library, plugin) = files();
+    let mut suite = suite(&library, &plugin);
+    for (_, killer) in MUTANTS.into_iter().chain(OF_FUNCTIONS) {
+        suite.args(["--filter", killer]);
+    }
+    support::assert_conforms(suite, 20);
+}

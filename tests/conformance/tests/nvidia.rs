@@ -1,0 +1,67 @@
+//! The NVIDIA plugin conforms over the driver on host memory, also over drivers that lack something.
+
+mod support;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The library, and the driver.
+fn files() -> (PathBuf, PathBuf) {
+    let packages =
+        ["-p", "llaisys-capi", "-p", "llaisys-backend-nvidia", "-p", "llaisys-fake-cuda"];
+    let folder = support::artifacts(&packages);
+    support::file(&folder, "libllaisys_backend_nvidia.so", "llaisys-backend-nvidia");
+    let library = support::file(&folder, "libllaisys_runtime.so", "llaisys-capi");
+    (library, support::file(&folder, "libcuda.so", "llaisys-fake-cuda"))
+}
+
+fn suite() -> Command {
+    let (library, driver) = files();
+    let mut suite = support::suite(&library, "nvidia");
+    suite.env("LLAISYS_CUDA_DRIVER", driver).env("FAKE_CUDA_DEVICES", "2");
+    suite
+}
+
+#[test]
+fn over_a_driver_that_has_everything() {
+    let (_, driver) = files();
+    let mut suite = suite();
+    suite.env("LLAISYS_CONFORMANCE_FAKE_CUDA", driver);
+    let report = support::assert_conforms(suite, 200);
+    assert_eq!(report["devices"], 2);
+    let driver_cases = report["cases"].as_array().expect("a report has cases").iter();
+    let passed = driver_cases
+        .filter(|case| case["area"] == "nvidia_driver" && case["outcome"] == "PASS")
+        .count();
+    assert!(passed >= 15, "{passed} cases about the driver passed");
+}
+
+/// The areas in which the driver makes a difference.
+fn on_the_device(mut suite: Command) -> Command {
+    for area in ["devices/", "memory/", "copies/", "streams/", "host_functions/", "concurrency/"] {
+        suite.args(["--filter", area]);
+    }
+    suite
+}
+
+#[test]
+fn without_pools_and_without_peers() {
+    let mut suite = on_the_device(suite());
+    suite.env("FAKE_CUDA_NO_MEMPOOLS", "1").env("FAKE_CUDA_NO_PEER", "1");
+    support::assert_conforms(suite, 100);
+}
+
+#[test]
+fn when_destroyed_handles_come_back_at_once() {
+    let mut suite = on_the_device(suite());
+    suite.env("FAKE_CUDA_REUSE_HANDLES", "1").env("FAKE_CUDA_ABORT_ON_MISUSE", "1");
+    support::assert_conforms(suite, 100);
+}
+
+#[test]
+fn when_the_device_is_slow_and_its_queue_short() {
+    let mut suite = suite();
+    suite.args(["--quick", "--filter", "copies/", "--filter", "memory/", "--filter", "streams/"]);
+    suite.env("FAKE_CUDA_LATENCY_US", "200").env("FAKE_CUDA_QUEUE_DEPTH", "4096");
+    support::assert_conforms(suite, 60);
+}
