@@ -1,0 +1,98 @@
+# shellcheck shell=bash
+# Runs named steps one after the other, keeps what each printed, counts what was tested.
+#
+# Rule: a step that fails does not stop the others, so that one run shows every failure. A step that
+# runs no tests of its own counts as one test. Sourced after setup.sh.
+
+STEP_LOGS="$TARGET/test-logs"
+STEP_NAMES=() STEP_RESULTS=() STEP_SECONDS=() STEP_PASSED=() STEP_FAILED=()
+STEPS_VERBOSE=0
+
+# step NAME FUNCTION: runs the function in a shell of its own.
+step() {
+    local name="$1" log start=$SECONDS status=0 pid follower='' waited=0
+    mkdir -p "$STEP_LOGS"
+    log="$STEP_LOGS/$(printf '%02d' $((${#STEP_NAMES[@]} + 1)))-$name.log"
+    printf '== %s\n' "$name"
+    # In the background, because a shell that is part of a condition does not stop at an error; as a job
+    # (-m), because otherwise the step and all it starts would ignore Ctrl-C, which some tests send.
+    set -m
+    (
+        set -euo pipefail
+        cd "$ROOT"
+        "$2"
+    ) >"$log" 2>&1 </dev/null &
+    pid=$!
+    set +m
+    # shellcheck disable=SC2064  # this very job
+    trap "kill -TERM -- -$pid 2>/dev/null; exit 130" INT TERM
+    if [ "$STEPS_VERBOSE" -eq 1 ]; then
+        tail -n +1 -f --pid="$pid" "$log" &
+        follower=$!
+    fi
+    while kill -0 "$pid" 2>/dev/null; do
+        sleep 0.5
+        waited=$((waited + 1))
+        if [ $((waited % 60)) -eq 0 ] && [ "$STEPS_VERBOSE" -eq 0 ]; then
+            printf '   %ds: %s\n' $((SECONDS - start)) "$(tail -c 400 "$log" | tr '\r' '\n' |
+                sed '/^[[:space:]]*$/d' | tail -n 1 | cut -c1-100)"
+        fi
+    done
+    wait "$pid" || status=$?
+    trap - INT TERM
+    [ -z "$follower" ] || wait "$follower" || true
+    step_done "$name" "$status" $((SECONDS - start)) "$log"
+}
+
+step_done() {
+    local name="$1" status="$2" seconds="$3" log="$4" passed failed
+    read -r passed failed < <(count_tests "$log")
+    if [ "$status" -eq 0 ] && [ "$failed" -eq 0 ]; then
+        [ "$passed" -gt 0 ] || passed=1
+        STEP_RESULTS+=(ok)
+        printf '   ok, %ds\n' "$seconds"
+    else
+        [ "$failed" -gt 0 ] || failed=1
+        STEP_RESULTS+=(FAILED)
+        printf '   FAILED (exit code %d), %ds; the end of %s:\n' "$status" "$seconds" "$log"
+        tail -n 60 "$log" | sed 's/^/   | /'
+    fi
+    STEP_NAMES+=("$name") STEP_SECONDS+=("$seconds")
+    STEP_PASSED+=("$passed") STEP_FAILED+=("$failed")
+}
+
+# Adds up what cargo test, pytest and our own programs say at their ends.
+count_tests() {
+    awk '
+        /^test result: / {
+            for (i = 1; i < NF; i++) {
+                if ($(i + 1) ~ /^passed/) p += $i
+                if ($(i + 1) ~ /^failed/) f += $i
+            }
+        }
+        /^=+ .*(passed|failed|error).* in [0-9.]+s.* =+$/ {
+            for (i = 1; i < NF; i++) {
+                if ($(i + 1) ~ /^passed/) p += $i
+                if ($(i + 1) ~ /^(failed|errors?)/) f += $i
+            }
+        }
+        /^[0-9]+ passed, [0-9]+ failed$/ { p += $1; f += $3 }
+        END { print p + 0, f + 0 }
+    ' "$1"
+}
+
+# Prints the table and the closing line; the exit code says whether all is well.
+steps_summary() {
+    local index passed=0 failed=0 seconds=0
+    printf '\n%-28s %8s %8s %8s %8s\n' step result seconds passed failed
+    for index in "${!STEP_NAMES[@]}"; do
+        printf '%-28s %8s %8d %8d %8d\n' "${STEP_NAMES[index]}" "${STEP_RESULTS[index]}" \
+            "${STEP_SECONDS[index]}" "${STEP_PASSED[index]}" "${STEP_FAILED[index]}"
+        passed=$((passed + STEP_PASSED[index]))
+        failed=$((failed + STEP_FAILED[index]))
+        seconds=$((seconds + STEP_SECONDS[index]))
+    done
+    printf '%-28s %8s %8d\n\n' total '' "$seconds"
+    printf '%d passed, %d failed\n' "$passed" "$failed"
+    [ "$failed" -eq 0 ]
+}
