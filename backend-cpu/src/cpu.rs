@@ -167,9 +167,11 @@ impl RuntimeApi for Cpu {
         let device = self.device(device)?;
         let Some(copy) = copy_of(dst, src, size)? else { return Ok(()) };
         worker::check_may_wait("memcpy_sync")?;
-        wait_for_all(&device.busy());
+        let (before, claim) = device.claim_apart()?;
+        wait_for_all(&before);
         // SAFETY: the ranges are promised by the trait.
         unsafe { copy.run() };
+        drop(claim);
         Ok(())
     }
 

@@ -212,6 +212,22 @@ impl Device {
         Ok(Some(Claim { device: self, slot, number }))
     }
 
+    /// What a synchronous copy has to wait for, and its place beside the streams: a stream of its own
+    /// with this one piece of work, so that a free, the default stream and whoever waits for the device see it.
+    ///
+    /// # Errors
+    /// `OUT_OF_MEMORY` when there are `SLOTS` streams already.
+    pub fn claim_apart(&'static self) -> Result<(Vec<Position>, Claim)> {
+        let stream = self.create_stream()?;
+        let mut state = self.state.lock();
+        let slot = state.resolve(self.ordinal, stream)?;
+        let before = state.busy();
+        let entry = state.slot(slot);
+        entry.life = Life::Draining;
+        let number = entry.progress.take_number();
+        Ok((before, Claim { device: self, slot, number }))
+    }
+
     fn finish_claim(&self, slot: u32, number: u64) {
         let mut state = self.state.lock();
         let progress = state.slot(slot).progress;

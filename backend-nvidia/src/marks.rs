@@ -125,6 +125,16 @@ pub(crate) fn wait() {
     let _told_by_the_next_call = unsafe { cu!(cuStreamSynchronize(std::ptr::null_mut())) };
 }
 
+/// Waits for what every device in use was given to do.
+pub(crate) fn wait_for_all_devices() {
+    let Ok(driver) = driver() else { return };
+    for used in driver.devices.iter().filter(|device| device.context.get().is_some()) {
+        if let Ok(_entered) = used.enter() {
+            wait();
+        }
+    }
+}
+
 /// Marks at the present end of the work of every device in use; none where a device is idle. A
 /// stream of one device may use the memory of another, so a free asks for the marks of all.
 pub(crate) fn of_all_devices() -> Result<Vec<Arc<Event>>> {

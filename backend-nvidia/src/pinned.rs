@@ -55,8 +55,21 @@ pub(crate) fn allocate(device: &Device, size: usize) -> Result<*mut c_void> {
     }
     give_back_when_idle();
     let mut pointer: *mut c_void = std::ptr::null_mut();
-    // SAFETY: `pointer` is writable.
-    let code = unsafe { cu!(cuMemHostAlloc(&mut pointer, size, sys::CU_MEMHOSTALLOC_PORTABLE)) };
+    let mut ask = || {
+        // SAFETY: `pointer` is writable.
+        unsafe { cu!(cuMemHostAlloc(&mut pointer, size, sys::CU_MEMHOSTALLOC_PORTABLE)) }
+    };
+    let mut code = ask();
+    if code == OUT_OF_MEMORY && kept_bytes() != 0 {
+        // E4: what is kept goes back first, at once if it has passed, else after the devices.
+        give_back_what_has_passed();
+        code = ask();
+        if code == OUT_OF_MEMORY && kept_bytes() != 0 {
+            marks::wait_for_all_devices();
+            give_back_what_has_passed();
+            code = ask();
+        }
+    }
     errors::check(code, || {
         let why = match code {
             OUT_OF_MEMORY => " (the host's memory, or what may be locked of it, is used up)",

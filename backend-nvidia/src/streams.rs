@@ -55,6 +55,9 @@ impl Device {
         self.streams.remove(native(stream));
         // SAFETY: the caller hands over a live stream.
         let code = unsafe { cu!(cuStreamDestroy_v2(native(stream))) };
+        if code != errors::SUCCESS {
+            self.streams.add(native(stream));
+        }
         errors::check(code, || self.of_stream("destroy", stream))
     }
 

@@ -81,7 +81,9 @@ impl CopyPlan {
             End { name: "dst", address: to, on_host: kind.writes_host(), block: destination };
         for end in [source, destination] {
             end.check_range(size)?;
-            if !host_memory {
+            if host_memory {
+                end.check_reach(owner)?;
+            } else {
                 end.check_kind(kind, owner, &is_device_memory)?;
             }
         }
@@ -138,7 +140,11 @@ impl End {
             (Some(block), false) if block.kind == MemoryKind::Device && block.owner == owner => {
                 Ok(())
             }
-            (Some(block), true) if block.kind == MemoryKind::Host => Ok(()),
+            (Some(block), true)
+                if block.kind == MemoryKind::Host || (block.on_host && block.owner != owner) =>
+            {
+                Ok(())
+            }
             (Some(block), _) => Err(self.contradiction(kind, &describe(block, owner))),
             (None, true) => Ok(()),
             (None, false) => match is_device_memory(self.address) {
@@ -150,18 +156,29 @@ impl End {
         }
     }
 
+    /// Where every direction is right, memory of another kind of device still has to be the host's.
+    #[inline]
+    fn check_reach(&self, owner: DeviceType) -> Result<()> {
+        match self.block {
+            Some(block) if !block.on_host => Err(refused(format!(
+                "`{}` is {}, which the host cannot reach",
+                self.name,
+                describe(block, owner)
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     #[cold]
     fn contradiction(&self, kind: MemcpyKind, what: &str) -> Error {
         let wanted = if self.on_host { "host" } else { "device" };
         refused(format!("`{}` is {what}, but kind {kind:?} wants {wanted} memory there", self.name))
     }
 
-    /// Whether the memory is the caller's own, so that it may be gone or read when the call returns.
+    /// Whether the memory may be gone or read when the call returns: the caller's own, and what another
+    /// backend made, whose free knows nothing of this one's streams (M4).
     fn is_pageable(&self, owner: DeviceType, host_memory: bool) -> bool {
-        if host_memory {
-            return self.block.is_none();
-        }
-        self.on_host && self.block.is_none_or(|block| block.owner != owner)
+        (host_memory || self.on_host) && self.block.is_none_or(|block| block.owner != owner)
     }
 }
 
@@ -190,7 +207,8 @@ mod tests {
 
     // The pointer table is the process's: these tests own addresses from 0x5000_0000 up.
     fn block(base: usize, kind: MemoryKind, device: Ordinal) -> usize {
-        pointers::insert(Block { base, size: 0x1000, kind, owner: OWNER, device });
+        let on_host = kind == MemoryKind::Host;
+        pointers::insert(Block { base, size: 0x1000, kind, owner: OWNER, device, on_host });
         base
     }
 

@@ -174,7 +174,17 @@ unsafe extern "C" fn get_last_error(
     message: *mut c_char,
     message_capacity: u64,
 ) -> i32 {
-    let Some(call) = last_error::take() else { return Status::Success.code() };
+    let Some(call) = last_error::take() else {
+        // SAFETY: the caller's buffers have the capacities it gave.
+        unsafe {
+            if !native_code.is_null() {
+                native_code.write(0);
+            }
+            copy_text(c"", native_name, native_name_capacity);
+            copy_text(c"", message, message_capacity);
+        }
+        return Status::Success.code();
+    };
     // SAFETY: this thread makes no failing call until the end of this function.
     let call: &FailedCall = unsafe { &*call };
     // SAFETY: the caller's buffers have the capacities it gave.

@@ -48,6 +48,12 @@ impl Call {
     }
 }
 
+/// In the child of a fork: its only thread may be the copy of one that ran a host function, whose stream
+/// is not there to wait for.
+pub fn forget() {
+    INSIDE.set(false);
+}
+
 /// Refuses a call that waits, inside a host function.
 #[inline]
 pub fn may_block() -> Result<()> {

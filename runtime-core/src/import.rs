@@ -94,7 +94,10 @@ const LEAST: usize = offset_of!(LlaisysBackendAPI, get_device_properties);
 const WORD: usize = size_of::<usize>();
 const WHOLE: usize = size_of::<LlaisysBackendAPI>();
 
-const _: () = assert!(ENTRIES % WORD == 0 && WHOLE % WORD == 0, "the table is a row of words");
+const _: () = assert!(
+    ENTRIES.is_multiple_of(WORD) && WHOLE.is_multiple_of(WORD),
+    "the table is a row of words"
+);
 
 impl Plugin {
     /// Copies what both sides know of a foreign table.
@@ -385,6 +388,11 @@ impl RuntimeApi for Plugin {
             (self.table.get_device_properties)(self.table.self_, device, &mut properties)
         })?;
         properties.struct_size = size_of::<LlaisysDeviceProperties>() as u32;
+        // A plugin's texts may fill their fields; a client's end with a NUL.
+        let LlaisysDeviceProperties { name, vendor, pci_address, .. } = &mut properties;
+        for text in [&mut name[..], &mut vendor[..], &mut pci_address[..]] {
+            text[text.len() - 1] = 0;
+        }
         Ok(properties)
     }
 

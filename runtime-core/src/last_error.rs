@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::status::Status;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
+use std::mem::ManuallyDrop;
 
 /// One failed call, with texts ready for C.
 pub struct FailedCall {
@@ -71,7 +72,26 @@ struct Slot {
 }
 
 thread_local! {
-    static SLOT: RefCell<Slot> = const { RefCell::new(Slot { pending: None, read: None }) };
+    // No destructor of its own: exit handlers, which come after those, fail too and read what they left.
+    static SLOT: ManuallyDrop<RefCell<Slot>> =
+        const { ManuallyDrop::new(RefCell::new(Slot { pending: None, read: None })) };
+    static SWEEPER: Sweeper = const { Sweeper };
+}
+
+/// Empties the slot of a thread that ends; that of the main thread ends with the process.
+struct Sweeper;
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        // SAFETY: both only read numbers.
+        if unsafe { libc::getpid() != libc::gettid() } {
+            SLOT.with(|slot| {
+                if let Ok(mut slot) = slot.try_borrow_mut() {
+                    (slot.pending, slot.read) = (None, None);
+                }
+            });
+        }
+    }
 }
 
 /// Puts a failure into this thread's slot, unless an unread one is there, and returns its status.
@@ -80,6 +100,7 @@ thread_local! {
 /// nobody to read it; the status alone is returned.
 #[cold]
 pub fn record(operation: &str, error: &Error) -> Status {
+    let _registered = SWEEPER.try_with(|_| ());
     let _ = SLOT.try_with(|slot| {
         if let Ok(mut slot) = slot.try_borrow_mut() {
             slot.read = None;

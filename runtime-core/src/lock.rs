@@ -16,6 +16,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// A lock around a value.
 pub type Mutex<T> = lock_api::Mutex<RawFutex, T>;
+/// What holds it.
+pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawFutex, T>;
 
 /// One word:
 ///

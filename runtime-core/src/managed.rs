@@ -135,7 +135,8 @@ impl<B: RuntimeApi> Managed<B> {
         }
         let pointer = self.on(device, call)?;
         let (base, owner) = (pointer as usize, self.device_type);
-        pointers::insert(Block { base, size, kind, owner, device });
+        let on_host = self.host_memory || kind == MemoryKind::Host;
+        pointers::insert(Block { base, size, kind, owner, device, on_host });
         Ok(pointer)
     }
 
@@ -194,6 +195,12 @@ impl<B: RuntimeApi> ForkAware for Managed<B> {
         self.streams.parent();
         self.lost.parent();
     }
+    fn child(&self) {
+        self.parent();
+        host_function::forget();
+        // A driver that was started in the parent has no devices here; the backend says so.
+        self.count.store(-1, Ordering::Relaxed);
+    }
 }
 
 impl<B: RuntimeApi> RuntimeApi for Managed<B> {
@@ -230,7 +237,13 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
             return Ok(());
         }
         let live = self.streams.remove(stream)?;
-        self.leave(live)
+        let device = live.device;
+        let destroyed = self.leave(live);
+        if destroyed.as_ref().is_err_and(|error| error.status() != Status::DeviceLost) {
+            // A failed call changes nothing: the stream can still be named.
+            self.streams.insert(stream, device);
+        }
+        destroyed
     }
 
     unsafe fn stream_synchronize(&self, device: Ordinal, stream: Stream) -> Result<()> {

@@ -44,6 +44,8 @@ pub struct Block {
     pub owner: DeviceType,
     /// The device it is on, or for which it was pinned.
     pub device: Ordinal,
+    /// Host code may read and write it: pinned memory, and device memory that is the host's.
+    pub on_host: bool,
 }
 
 impl Block {
@@ -150,7 +152,7 @@ mod tests {
 
     // The table is the process's: each test uses addresses of its own.
     fn block(base: usize, size: usize) -> Block {
-        Block { base, size, kind: MemoryKind::Device, owner: 40, device: 3 }
+        Block { base, size, kind: MemoryKind::Device, owner: 40, device: 3, on_host: false }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::export::export;
 use crate::fork::{self, ForkAware};
 use crate::loader::{self, About};
-use crate::lock::{ForkLock, Mutex};
+use crate::lock::{ForkLock, Mutex, MutexGuard};
 use crate::managed::Managed;
 use crate::status::Status;
 use crate::trust::{self, FileIdentity};
@@ -138,11 +138,16 @@ impl Registry {
         unsafe { slot.load(Ordering::Acquire).as_ref() }
     }
 
-    #[cold]
-    fn find(&'static self, device_type: DeviceType) -> Result<&'static Backend> {
+    /// Takes the lock, which forks have to know of before anybody holds it.
+    fn lock(&'static self) -> MutexGuard<'static, State> {
         if !self.carried.swap(true, Ordering::Relaxed) {
             fork::register(self);
         }
+        self.state.lock()
+    }
+
+    #[cold]
+    fn find(&'static self, device_type: DeviceType) -> Result<&'static Backend> {
         if !self.satisfied.load(Ordering::Relaxed) {
             self.check_requirement()?;
             self.satisfied.store(true, Ordering::Relaxed);
@@ -162,7 +167,7 @@ impl Registry {
     }
 
     fn install_builtin(&'static self, builtin: &'static Builtin) -> &'static Backend {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         if let Some(backend) = self.get(builtin.device_type) {
             return backend;
         }
@@ -188,7 +193,7 @@ impl Registry {
 
     /// Looks at every candidate, once.
     fn discover(&'static self) {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         if state.discovered {
             return;
         }
@@ -212,7 +217,7 @@ impl Registry {
     /// # Errors
     /// Why it was refused. A file that is loaded already is not an error.
     pub fn load(&'static self, path: &Path) -> Result<&'static Backend> {
-        self.look_at(&mut self.state.lock(), path, "loaded by an explicit call")
+        self.look_at(&mut self.lock(), path, "loaded by an explicit call")
     }
 
     fn look_at(
@@ -313,7 +318,7 @@ impl Registry {
             self.install_builtin(builtin);
         }
         self.discover();
-        self.state.lock().records.clone()
+        self.lock().records.clone()
     }
 
     /// The name of a device type: its own, or that of the plugin that was given the number.
@@ -361,7 +366,7 @@ impl Registry {
     #[cold]
     fn unavailable(&'static self, device_type: DeviceType) -> Error {
         let (records, refused_by_name) = {
-            let state = self.state.lock();
+            let state = self.lock();
             (state.records.clone(), state.refused_by_name)
         };
         let status =
@@ -471,20 +476,24 @@ fn files_of(folder: &Path, how: &'static str, asked_for: bool, found: &mut Vec<F
 }
 
 /// The folder of the file that this code was loaded from.
+///
+/// The kernel is asked, not `dladdr`: that repeats what was written in `dlopen` or in `argv[0]`, which
+/// may be relative, and then means the working directory of today (P1).
 fn own_folder() -> Option<PathBuf> {
-    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
-    // SAFETY: an address of this very library; `info` is ours.
-    let info = unsafe {
-        if libc::dladdr(own_folder as *const () as *const libc::c_void, info.as_mut_ptr()) == 0 {
-            return None;
-        }
-        info.assume_init()
-    };
-    if info.dli_fname.is_null() {
-        return None;
-    }
-    // SAFETY: `dladdr` succeeded, so the name is a NUL-terminated text that the loader keeps.
-    let path = unsafe { CStr::from_ptr(info.dli_fname) };
-    let path = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes())).canonicalize().ok()?;
+    let here = own_folder as *const () as usize;
+    let maps = std::fs::read("/proc/self/maps").ok()?;
+    let file = maps.split(|&byte| byte == b'\n').find_map(|line| file_that_holds(line, here))?;
+    // A deleted file has no folder, and a name that only looks like this is not there either.
+    let path = Path::new(std::ffi::OsStr::from_bytes(file)).canonicalize().ok()?;
     path.parent().map(Path::to_owned)
+}
+
+/// The file of a line of `/proc/self/maps` that covers an address:
+/// `start-end rwxp offset device inode    /path`.
+fn file_that_holds(line: &[u8], address: usize) -> Option<&[u8]> {
+    let path = line.iter().position(|&byte| byte == b'/')?;
+    let (start, rest) = std::str::from_utf8(&line[..path]).ok()?.split_once('-')?;
+    let end = rest.split(' ').next()?;
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    (number(start)?..number(end)?).contains(&address).then_some(&line[path..])
 }
