@@ -170,11 +170,11 @@ impl Arena {
 
 /// Adds a range to a set of ranges and joins it with its neighbours.
 pub fn join(ranges: &mut BTreeMap<usize, usize>, mut start: usize, mut length: usize) {
-    if let Some((before, size)) = ranges.range(..start).next_back().map(|(s, l)| (*s, *l)) {
-        if before + size == start {
-            ranges.remove(&before);
-            (start, length) = (before, length + size);
-        }
+    if let Some((before, size)) = ranges.range(..start).next_back().map(|(s, l)| (*s, *l))
+        && before + size == start
+    {
+        ranges.remove(&before);
+        (start, length) = (before, length + size);
     }
     if let Some(size) = ranges.remove(&(start + length)) {
         length += size;

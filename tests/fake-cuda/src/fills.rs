@@ -63,7 +63,7 @@ pub fn fill(driver: &'static Driver, to: usize, shape: Elements, stream: Option<
         return Ok(());
     }
     let width = shape.width.checked_mul(shape.size).ok_or(INVALID_VALUE)?;
-    if to % shape.size != 0 || (shape.height > 1 && shape.pitch < width) {
+    if !to.is_multiple_of(shape.size) || (shape.height > 1 && shape.pitch < width) {
         return Err(INVALID_VALUE);
     }
     let rows = (shape.height - 1).checked_mul(shape.pitch).ok_or(INVALID_VALUE)?;

@@ -163,10 +163,10 @@ pub fn allocate(
     let number = world.number();
     let pool = world.pool(handle)?;
     let segment = &mut pool.segments[index];
-    if let Some((free, point)) = segment.pieces.remove(&offset) {
-        if free > length {
-            segment.pieces.insert(offset + length, (free - length, point));
-        }
+    if let Some((free, point)) = segment.pieces.remove(&offset)
+        && free > length
+    {
+        segment.pieces.insert(offset + length, (free - length, point));
     }
     pool.used += bytes as u64;
     pool.used_high = pool.used_high.max(pool.used);

@@ -59,15 +59,13 @@ impl World {
             self.streams.get_mut(&key)?.scheduled = false;
             return None;
         }
-        if is_host_function {
-            if let Some(context) = self.contexts.get_mut(&context) {
-                if context.in_host_function {
-                    context.host_queue.push(key);
-                    self.streams.get_mut(&key)?.scheduled = false;
-                    return None;
-                }
-                context.in_host_function = true;
+        if is_host_function && let Some(context) = self.contexts.get_mut(&context) {
+            if context.in_host_function {
+                context.host_queue.push(key);
+                self.streams.get_mut(&key)?.scheduled = false;
+                return None;
             }
+            context.in_host_function = true;
         }
         self.streams.get_mut(&key)?.queue.pop_front()
     }
@@ -94,11 +92,11 @@ impl World {
         if let Err(code) = result {
             self.break_context(context, code);
         }
-        if done.host_function {
-            if let Some(context) = self.contexts.get_mut(&context) {
-                context.in_host_function = false;
-                next.append(&mut context.host_queue);
-            }
+        if done.host_function
+            && let Some(context) = self.contexts.get_mut(&context)
+        {
+            context.in_host_function = false;
+            next.append(&mut context.host_queue);
         }
         for other in next {
             self.schedule(driver, other);

@@ -258,7 +258,7 @@ pub fn pinned(d: &Driver) {
     d.primary();
     let p = d.make("cuMemAllocHost_v2", &[5000]);
     let q = d.make("cuMemHostAlloc", &[5000, 3]);
-    println!("aligned to 512: {} {}", p % 512 == 0, q % 512 == 0);
+    println!("aligned to 512: {} {}", p.is_multiple_of(512), q.is_multiple_of(512));
     d.ask("null", "cuMemFreeHost", &[0]);
     d.ask("interior", "cuMemFreeHost", &[p + 8]);
     d.ask("interior page", "cuMemFreeHost", &[p + 4096]);

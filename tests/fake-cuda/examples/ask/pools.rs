@@ -25,7 +25,7 @@ pub fn pools(d: &Driver) {
         println!("attribute {which} of the default pool: {}", attribute(d, pool, which));
     }
     let p = d.make("cuMemAllocAsync", &[1000, s]);
-    println!("multiple of 512: {}", p % 512 == 0);
+    println!("multiple of 512: {}", p.is_multiple_of(512));
     println!("used {} reserved {}", attribute(d, pool, 7), attribute(d, pool, 5));
     d.must("cuMemFreeAsync", &[p, s]);
     println!("the same again on its stream: {}", d.make("cuMemAllocAsync", &[1000, s]) == p);

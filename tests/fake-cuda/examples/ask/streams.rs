@@ -19,7 +19,7 @@ pub fn streams(d: &Driver) {
         d.ask("", "cuStreamDestroy_v2", &[s]);
     }
     let s = d.make("cuStreamCreate", &[0]);
-    println!("a handle is a multiple of 8: {}", s % 8 == 0);
+    println!("a handle is a multiple of 8: {}", s.is_multiple_of(8));
     for (what, s) in [("a stream", s), ("null", 0), ("legacy", 1)] {
         d.ask(what, "cuStreamQuery", &[s]);
         d.ask(what, "cuStreamSynchronize", &[s]);
