@@ -28,7 +28,7 @@ use crate::status::Status;
 use crate::streams::{LiveStream, StreamTable};
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// A backend with its bookkeeping. See the module text.
 pub struct Managed<B> {
@@ -40,6 +40,9 @@ pub struct Managed<B> {
     launch_blocking: bool,
     /// The number of devices once the backend has told it; -1 before.
     count: AtomicI32,
+    /// This process is the child of a fork: a driver that was started before may have no devices here,
+    /// while frees of what was inherited still have to come through.
+    in_child: AtomicBool,
     streams: StreamTable,
     lost: LostDevices,
 }
@@ -55,6 +58,7 @@ impl<B: RuntimeApi> Managed<B> {
             backend,
             device_type,
             count: AtomicI32::new(-1),
+            in_child: AtomicBool::new(false),
             streams: StreamTable::new(),
             lost: LostDevices::new(),
         }));
@@ -198,16 +202,15 @@ impl<B: RuntimeApi> ForkAware for Managed<B> {
     fn child(&self) {
         self.parent();
         host_function::forget();
-        // A driver that was started in the parent has no devices here; the backend says so.
-        self.count.store(-1, Ordering::Relaxed);
+        self.in_child.store(true, Ordering::Relaxed);
     }
 }
 
 impl<B: RuntimeApi> RuntimeApi for Managed<B> {
     fn get_device_count(&self) -> Result<i32> {
         match self.count.load(Ordering::Relaxed) {
-            -1 => self.backend.get_device_count(),
-            count => Ok(count),
+            count if count >= 0 && !self.in_child.load(Ordering::Relaxed) => Ok(count),
+            _ => self.backend.get_device_count(),
         }
     }
 
