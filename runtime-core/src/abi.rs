@@ -5,7 +5,9 @@
 //! and returns a status; results go through out-parameters that are written only on success.
 
 use crate::api::{
-    CopyFlags, HostFunction, LlaisysDeviceProperties, LlaisysMemoryInfo, Ordinal, Stream,
+    CopyFlags, Event, EventFlags, HostFunction, LlaisysCopy3D, LlaisysCopyRange,
+    LlaisysDeviceProperties, LlaisysMemoryInfo, LlaisysMemoryStatistics, LlaisysPeerLink,
+    LlaisysPointerAttributes, Ordinal, OutOfMemoryCallback, SlotDestructor, Stream, StreamFlags,
 };
 use std::ffi::{c_char, c_void};
 
@@ -185,6 +187,255 @@ pub struct LlaisysBackendAPI {
     /// Writes what the backend is able to do: bits of `LLAISYS_CAPABILITY_*`. May be NULL in a
     /// plugin: the loader reads the descriptor.
     pub get_capabilities: unsafe extern "C" fn(self_: *mut c_void, capabilities: *mut u64) -> i32,
+    /// Writes how `device` reaches the memory of `peer`, up to the caller's `struct_size`.
+    pub get_peer_link: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        peer: Ordinal,
+        link: *mut LlaisysPeerLink,
+    ) -> i32,
+    /// Lets kernels on `device` use the memory of `peer`. Again is fine.
+    pub enable_peer_access:
+        unsafe extern "C" fn(self_: *mut c_void, device: Ordinal, peer: Ordinal) -> i32,
+    /// Makes a stream: `flags` are `LLAISYS_STREAM_*`, the priority is clamped into the device's range.
+    pub create_stream_with: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        flags: StreamFlags,
+        priority: i32,
+        stream: *mut Stream,
+    ) -> i32,
+    /// Writes the priorities that streams of the device can have; a lower number is served first.
+    pub get_stream_priority_range: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        least: *mut i32,
+        greatest: *mut i32,
+    ) -> i32,
+    /// Takes in a native stream of somebody else and writes its device; it is not owned.
+    pub adopt_stream:
+        unsafe extern "C" fn(self_: *mut c_void, native: *mut c_void, device: *mut Ordinal) -> i32,
+    /// Makes an event: `flags` are `LLAISYS_EVENT_*`.
+    pub create_event: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        flags: EventFlags,
+        event: *mut Event,
+    ) -> i32,
+    /// Destroys an event, also one that is not reached yet.
+    pub destroy_event:
+        unsafe extern "C" fn(self_: *mut c_void, device: Ordinal, event: Event) -> i32,
+    /// Puts the event behind the work that the stream has now.
+    pub record_event: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        event: Event,
+        stream: Stream,
+    ) -> i32,
+    /// Has the stream wait for the record that the event has now.
+    pub stream_wait_event: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        stream: Stream,
+        event: Event,
+    ) -> i32,
+    /// Writes 1 when the event was reached or never recorded, 0 otherwise. Never waits.
+    pub event_query: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        event: Event,
+        answer: *mut i32,
+    ) -> i32,
+    /// Waits until the event is reached.
+    pub event_synchronize:
+        unsafe extern "C" fn(self_: *mut c_void, device: Ordinal, event: Event) -> i32,
+    /// Writes the nanoseconds from one event to another; negative when `end` was reached first.
+    pub event_elapsed: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        start: Event,
+        end: Event,
+        nanoseconds: *mut i64,
+    ) -> i32,
+    /// Allocates device memory in the order of a stream.
+    pub malloc_async: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        size: u64,
+        stream: Stream,
+        pointer: *mut *mut c_void,
+    ) -> i32,
+    /// Frees device memory in the order of a stream.
+    pub free_async: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        pointer: *mut c_void,
+        stream: Stream,
+    ) -> i32,
+    /// Allocates managed memory: one address for the host and every device.
+    pub malloc_managed: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        size: u64,
+        pointer: *mut *mut c_void,
+    ) -> i32,
+    /// Frees managed memory.
+    pub free_managed:
+        unsafe extern "C" fn(self_: *mut c_void, device: Ordinal, pointer: *mut c_void) -> i32,
+    /// Moves managed memory to a device, or to the host (location -1), in the order of a stream.
+    pub prefetch_managed: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        pointer: *mut c_void,
+        size: u64,
+        location: i32,
+        stream: Stream,
+    ) -> i32,
+    /// Tells the driver how managed memory will be used: `advice` is one of `LLAISYS_ADVICE_*`.
+    pub advise_managed: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        pointer: *mut c_void,
+        size: u64,
+        advice: u32,
+        location: i32,
+    ) -> i32,
+    /// Pins host memory that the caller allocated.
+    pub register_host: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        pointer: *mut c_void,
+        size: u64,
+    ) -> i32,
+    /// Undoes `register_host`.
+    pub unregister_host:
+        unsafe extern "C" fn(self_: *mut c_void, device: Ordinal, pointer: *mut c_void) -> i32,
+    /// Writes what is known of an address, up to the caller's `struct_size`.
+    pub get_pointer_attributes: unsafe extern "C" fn(
+        self_: *mut c_void,
+        address: *const c_void,
+        attributes: *mut LlaisysPointerAttributes,
+    ) -> i32,
+    /// Fills `size` bytes with a pattern of 1, 2, 4, 8 or 16 bytes, on a stream.
+    pub memset_async: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        dst: *mut c_void,
+        pattern: *const c_void,
+        pattern_size: u32,
+        size: u64,
+        stream: Stream,
+    ) -> i32,
+    /// Enqueues a pitched copy.
+    pub memcpy_3d_async: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        copy: *const LlaisysCopy3D,
+        stream: Stream,
+        flags: CopyFlags,
+    ) -> i32,
+    /// Enqueues many copies of one kind; `stride` is the size of the caller's `LlaisysCopyRange`.
+    pub memcpy_batch_async: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        ranges: *const LlaisysCopyRange,
+        count: u64,
+        stride: u64,
+        kind: u32,
+        stream: Stream,
+        flags: CopyFlags,
+    ) -> i32,
+    /// Writes the bytes held from the driver for the device, used or cached.
+    pub get_reserved_memory:
+        unsafe extern "C" fn(self_: *mut c_void, device: Ordinal, reserved: *mut u64) -> i32,
+    /// Gives cached memory back until at most `keep` bytes are cached.
+    pub trim_memory: unsafe extern "C" fn(self_: *mut c_void, device: Ordinal, keep: u64) -> i32,
+
+    // The core's own. A plugin leaves these NULL; the core answers them for every backend.
+    /// Writes the device of a stream.
+    pub get_stream_device:
+        unsafe extern "C" fn(self_: *mut c_void, stream: Stream, device: *mut Ordinal) -> i32,
+    /// Writes the backend's own event behind a handle (a `CUevent`); it belongs to the handle.
+    pub get_native_event:
+        unsafe extern "C" fn(self_: *mut c_void, event: Event, pointer: *mut *mut c_void) -> i32,
+    /// Writes how the operation of this name is there: one of `LLAISYS_SUPPORT_*`.
+    pub get_operation_support: unsafe extern "C" fn(
+        self_: *mut c_void,
+        operation: *const c_char,
+        support: *mut i32,
+    ) -> i32,
+    /// `memset_async` that waits, ordered as `memcpy_sync` is.
+    pub memset_sync: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        dst: *mut c_void,
+        pattern: *const c_void,
+        pattern_size: u32,
+        size: u64,
+    ) -> i32,
+    /// `memcpy_3d_async` that waits, ordered as `memcpy_sync` is.
+    pub memcpy_3d_sync: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        copy: *const LlaisysCopy3D,
+    ) -> i32,
+    /// Writes where the memory of a device went, up to the caller's `struct_size`.
+    pub get_memory_statistics: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        statistics: *mut LlaisysMemoryStatistics,
+    ) -> i32,
+    /// Writes where the memory that was allocated on a stream went, up to the caller's
+    /// `struct_size`.
+    pub get_stream_memory_statistics: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        stream: Stream,
+        statistics: *mut LlaisysMemoryStatistics,
+    ) -> i32,
+    /// Begins the peak anew at what is used now.
+    pub reset_peak_memory: unsafe extern "C" fn(self_: *mut c_void, device: Ordinal) -> i32,
+    /// Limits what may be used of a device, in bytes; `UINT64_MAX` takes the limit away.
+    pub set_memory_limit:
+        unsafe extern "C" fn(self_: *mut c_void, device: Ordinal, limit: u64) -> i32,
+    /// Has `callback` asked when an allocation does not fit; NULL takes it away.
+    pub set_out_of_memory_callback: unsafe extern "C" fn(
+        self_: *mut c_void,
+        callback: Option<OutOfMemoryCallback>,
+        data: *mut c_void,
+    ) -> i32,
+    /// Keeps a value for this thread and device; NULL takes it away. The destructor runs when the
+    /// value is replaced, when the thread ends, or at exit.
+    pub set_thread_slot: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        key: u64,
+        value: *mut c_void,
+        destructor: Option<SlotDestructor>,
+    ) -> i32,
+    /// Writes the value of `set_thread_slot`, or NULL.
+    pub get_thread_slot: unsafe extern "C" fn(
+        self_: *mut c_void,
+        device: Ordinal,
+        key: u64,
+        value: *mut *mut c_void,
+    ) -> i32,
+    /// Keeps a value for a stream; NULL takes it away. The destructor runs when the value is
+    /// replaced or the stream is destroyed.
+    pub set_stream_slot: unsafe extern "C" fn(
+        self_: *mut c_void,
+        stream: Stream,
+        key: u64,
+        value: *mut c_void,
+        destructor: Option<SlotDestructor>,
+    ) -> i32,
+    /// Writes the value of `set_stream_slot`, or NULL.
+    pub get_stream_slot: unsafe extern "C" fn(
+        self_: *mut c_void,
+        stream: Stream,
+        key: u64,
+        value: *mut *mut c_void,
+    ) -> i32,
 }
 
 // SAFETY: a table is constant; `self_` names a `RuntimeApi`, which is `Sync`.

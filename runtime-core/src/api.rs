@@ -25,249 +25,14 @@
 
 use crate::error::{Error, Result};
 use crate::status::Status;
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 
-/// The ordinal of a device of one backend: `0..get_device_count()`.
-pub type Ordinal = i32;
-
-/// A stream as it crosses the C ABI: the backend's native handle, or NULL for the default stream of
-/// the device that is named beside it.
-#[repr(transparent)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Stream(pub *mut c_void);
-
-impl Stream {
-    /// The default stream, with CUDA's legacy meaning (contract S2).
-    pub const DEFAULT: Stream = Stream(std::ptr::null_mut());
-
-    /// Whether this is the default stream.
-    pub fn is_default(self) -> bool {
-        self.0.is_null()
-    }
-}
-
-// SAFETY: a stream is a handle that is compared and passed on; this crate never reads through it,
-// and contract D3 lets every thread use it.
-unsafe impl Send for Stream {}
-// SAFETY: as above.
-unsafe impl Sync for Stream {}
-
-/// The direction of a copy. Numbers as in LLAISYS's `llaisysMemcpyKind_t`.
-#[repr(u32)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MemcpyKind {
-    /// Host to host.
-    H2H = 0,
-    /// Host to device.
-    H2D = 1,
-    /// Device to host.
-    D2H = 2,
-    /// Device to device, also between two devices of one backend.
-    D2D = 3,
-}
-
-impl MemcpyKind {
-    /// The four kinds in numeric order.
-    pub const ALL: [MemcpyKind; 4] =
-        [MemcpyKind::H2H, MemcpyKind::H2D, MemcpyKind::D2H, MemcpyKind::D2D];
-
-    /// The kind with this number.
-    ///
-    /// # Errors
-    /// `INVALID_VALUE` for any other number.
-    #[inline]
-    pub fn from_code(code: u32) -> Result<MemcpyKind> {
-        match code {
-            0 => Ok(MemcpyKind::H2H),
-            1 => Ok(MemcpyKind::H2D),
-            2 => Ok(MemcpyKind::D2H),
-            3 => Ok(MemcpyKind::D2D),
-            _ => Err(Error::new(
-                Status::InvalidValue,
-                format!("kind {} is not one of 0..=3", code as i32),
-            )),
-        }
-    }
-
-    /// Whether the source is host memory.
-    pub fn reads_host(self) -> bool {
-        matches!(self, MemcpyKind::H2H | MemcpyKind::H2D)
-    }
-
-    /// Whether the destination is host memory.
-    pub fn writes_host(self) -> bool {
-        matches!(self, MemcpyKind::H2H | MemcpyKind::D2H)
-    }
-}
-
-/// What a copy may rely on and must keep to, beside its arguments.
-#[repr(transparent)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct CopyFlags(pub u32);
-
-impl CopyFlags {
-    /// Nothing special.
-    pub const NONE: CopyFlags = CopyFlags(0);
-    /// Set by the core: the source is host memory that this runtime did not pin. An asynchronous
-    /// copy must have read it when it returns (contract C3).
-    pub const SOURCE_PAGEABLE: CopyFlags = CopyFlags(1);
-    /// Set by the core: the destination is host memory that this runtime did not pin. An
-    /// asynchronous copy must have written it when it returns (contract C3).
-    pub const DESTINATION_PAGEABLE: CopyFlags = CopyFlags(2);
-    /// Set by a client: the host buffer stays as it is until the stream has passed, so even a
-    /// pageable one need not be waited for.
-    pub const HOST_BUFFER_PROMISED: CopyFlags = CopyFlags(4);
-    /// Set by the twelve-function table: where device memory is host memory and the stream has
-    /// nothing pending, the copy is complete when the call returns (contract S8).
-    pub const AT_ONCE_IF_IDLE: CopyFlags = CopyFlags(8);
-    /// Every flag that has a meaning.
-    pub const KNOWN: CopyFlags = CopyFlags(15);
-
-    /// Whether all bits of `other` are set here.
-    pub const fn contains(self, other: CopyFlags) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// The bits of both.
-    pub const fn with(self, other: CopyFlags) -> CopyFlags {
-        CopyFlags(self.0 | other.0)
-    }
-
-    /// The bits of `self` that are not in `other`.
-    pub const fn without(self, other: CopyFlags) -> CopyFlags {
-        CopyFlags(self.0 & !other.0)
-    }
-}
-
-/// What a backend is able to do, as bits.
-#[repr(transparent)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Capabilities(pub u64);
-
-impl Capabilities {
-    /// Only the twelve.
-    pub const NONE: Capabilities = Capabilities(0);
-    /// Device memory is ordinary host memory: host code may read it, every copy direction is right.
-    pub const DEVICE_MEMORY_IS_HOST_MEMORY: Capabilities = Capabilities(1);
-    /// `get_device_properties` and `get_memory_info` are there.
-    pub const DEVICE_INFORMATION: Capabilities = Capabilities(1 << 1);
-    /// `stream_query` is there.
-    pub const STREAM_QUERY: Capabilities = Capabilities(1 << 2);
-    /// `launch_host_function` is there.
-    pub const HOST_FUNCTIONS: Capabilities = Capabilities(1 << 3);
-
-    /// `is_device_memory` is there.
-    pub const POINTER_QUERY: Capabilities = Capabilities(1 << 4);
-
-    /// Whether all bits of `other` are set here.
-    pub const fn contains(self, other: Capabilities) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// The bits of both.
-    pub const fn with(self, other: Capabilities) -> Capabilities {
-        Capabilities(self.0 | other.0)
-    }
-}
-
-/// A number of bytes that is not known.
-pub const UNKNOWN_BYTES: u64 = u64::MAX;
-
-/// What a device is. An output struct: the caller sets `struct_size`, and no more than that is
-/// written. Texts end with a NUL; what is not known is 0 or empty.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct LlaisysDeviceProperties {
-    /// The size of the struct in bytes, set by the caller.
-    pub struct_size: u32,
-    /// Streaming multiprocessors of a GPU, usable logical processors of a CPU.
-    pub processor_count: u32,
-    /// Memory of the device in bytes; on a CPU what the process may use (physical memory or the
-    /// control group's limit, whichever is less).
-    pub total_memory: u64,
-    /// The driver's version as 1000 × major + 10 × minor; 0 without a driver.
-    pub driver_version: i32,
-    /// The compute capability of a CUDA device, major; 0 elsewhere.
-    pub compute_capability_major: i32,
-    /// The compute capability of a CUDA device, minor; 0 elsewhere.
-    pub compute_capability_minor: i32,
-    /// Zero.
-    pub reserved: i32,
-    /// The vendor's identifier of this very device; all zero where there is none.
-    pub uuid: [u8; 16],
-    /// The name, for people.
-    pub name: [c_char; 128],
-    /// The vendor's name.
-    pub vendor: [c_char; 32],
-    /// The PCI address as `dddd:bb:dd.f`.
-    pub pci_address: [c_char; 32],
-}
-
-impl LlaisysDeviceProperties {
-    /// Nothing known yet, with `struct_size` set.
-    pub const fn new() -> LlaisysDeviceProperties {
-        LlaisysDeviceProperties {
-            struct_size: size_of::<LlaisysDeviceProperties>() as u32,
-            processor_count: 0,
-            total_memory: 0,
-            driver_version: 0,
-            compute_capability_major: 0,
-            compute_capability_minor: 0,
-            reserved: 0,
-            uuid: [0; 16],
-            name: [0; 128],
-            vendor: [0; 32],
-            pci_address: [0; 32],
-        }
-    }
-}
-
-impl Default for LlaisysDeviceProperties {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// Writes `text` into a fixed field of a C struct, cut at a character boundary, NUL-terminated.
-pub fn write_text(field: &mut [c_char], text: &str) {
-    let mut length = text.len().min(field.len().saturating_sub(1));
-    while !text.is_char_boundary(length) {
-        length -= 1;
-    }
-    field.fill(0);
-    for (to, from) in field.iter_mut().zip(&text.as_bytes()[..length]) {
-        *to = *from as c_char;
-    }
-}
-
-/// Reads a fixed field of a C struct up to its NUL.
-pub fn read_text(field: &[c_char]) -> String {
-    let bytes: Vec<u8> = field.iter().take_while(|&&c| c != 0).map(|&c| c as u8).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// The memory of a device now. An output struct, as [`LlaisysDeviceProperties`] is.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LlaisysMemoryInfo {
-    /// The size of the struct in bytes, set by the caller.
-    pub struct_size: u32,
-    /// Zero.
-    pub reserved: u32,
-    /// Bytes that can still be allocated; `UINT64_MAX` where that cannot be told without making a
-    /// context on a device that nobody uses.
-    pub free: u64,
-    /// Bytes of the device.
-    pub total: u64,
-}
-
-impl LlaisysMemoryInfo {
-    /// With `struct_size` set.
-    pub const fn new(free: u64, total: u64) -> LlaisysMemoryInfo {
-        let struct_size = size_of::<LlaisysMemoryInfo>() as u32;
-        LlaisysMemoryInfo { struct_size, reserved: 0, free, total }
-    }
-}
+pub use crate::copy::*;
+pub use crate::device_info::*;
+pub use crate::event::*;
+pub use crate::memory::*;
+pub use crate::stream::*;
+pub use crate::support::*;
 
 /// A function of the caller's that a stream runs in its order. It must not unwind.
 pub type HostFunction = unsafe extern "C" fn(data: *mut c_void);
@@ -294,10 +59,11 @@ pub trait RuntimeApi: Send + Sync {
     /// Makes a blocking stream (S2): one that is ordered with the default stream. Never NULL.
     fn create_stream(&self, device: Ordinal) -> Result<Stream>;
 
-    /// Destroys a stream. Returns at once; work already enqueued completes (S3).
+    /// Destroys a stream. Returns at once; work already enqueued completes (S3). An adopted stream is
+    /// only let go of: the backend forgets it and never touches it again.
     ///
     /// # Safety
-    /// - `stream` was made by `create_stream` of this backend on `device` and is not destroyed.
+    /// - `stream` was made or adopted by this backend on `device` and is not destroyed.
     /// - No other call on it is in progress (`Managed` sees to it).
     unsafe fn destroy_stream(&self, device: Ordinal, stream: Stream) -> Result<()>;
 
@@ -424,24 +190,427 @@ pub trait RuntimeApi: Send + Sync {
     fn initialize(&self) -> Result<i32> {
         self.get_device_count()
     }
+
+    // Devices and their links.
+
+    /// How `device` reaches the memory of `peer`. Creates no context (D4).
+    fn get_peer_link(&self, device: Ordinal, peer: Ordinal) -> Result<LlaisysPeerLink> {
+        let _ = (device, peer);
+        Err(not_supported("get_peer_link"))
+    }
+
+    /// Lets kernels on `device` read and write the memory of `peer`. Again is fine.
+    fn enable_peer_access(&self, device: Ordinal, peer: Ordinal) -> Result<()> {
+        let _ = (device, peer);
+        Err(not_supported("enable_peer_access"))
+    }
+
+    // Streams of other kinds.
+
+    /// Makes a stream, blocking or not, whose priority is clamped into the device's range.
+    fn create_stream_with(
+        &self,
+        device: Ordinal,
+        flags: StreamFlags,
+        priority: i32,
+    ) -> Result<Stream> {
+        let _ = (device, flags, priority);
+        Err(not_supported("create_stream_with"))
+    }
+
+    /// The priorities that streams of the device can have.
+    fn get_stream_priority_range(&self, device: Ordinal) -> Result<PriorityRange> {
+        let _ = device;
+        Err(not_supported("get_stream_priority_range"))
+    }
+
+    /// Takes in a native stream of somebody else (PyTorch, say): answers its device. From then on it
+    /// is used like a stream of ours; `destroy_stream` lets go of it and does not destroy it.
+    ///
+    /// # Safety
+    /// - `native` is a live native stream of this kind of device and stays so while it is used here.
+    unsafe fn adopt_stream(&self, native: *mut c_void) -> Result<Ordinal> {
+        let _ = native;
+        Err(not_supported("adopt_stream"))
+    }
+
+    // Events.
+
+    /// Makes an event of the device, never recorded yet.
+    fn create_event(&self, device: Ordinal, flags: EventFlags) -> Result<Event> {
+        let _ = (device, flags);
+        Err(not_supported("create_event"))
+    }
+
+    /// Destroys an event, also one that is not reached yet (V3).
+    ///
+    /// # Safety
+    /// - `event` was made by `create_event` of this backend on `device` and is not destroyed; no
+    ///   other call on it is in progress (`Managed` sees to it).
+    unsafe fn destroy_event(&self, device: Ordinal, event: Event) -> Result<()> {
+        let _ = (device, event);
+        Err(not_supported("destroy_event"))
+    }
+
+    /// Puts the event behind the work that the stream has now. A new record replaces the old one.
+    ///
+    /// # Safety
+    /// - `event` and `stream` are live and both of `device` (the stream may be NULL).
+    unsafe fn record_event(&self, device: Ordinal, event: Event, stream: Stream) -> Result<()> {
+        let _ = (device, event, stream);
+        Err(not_supported("record_event"))
+    }
+
+    /// Has the stream wait for the record that the event has now (V1), also one of another device.
+    ///
+    /// # Safety
+    /// - `stream` is NULL or a live stream of `device`; `event` is live and was recorded.
+    unsafe fn stream_wait_event(
+        &self,
+        device: Ordinal,
+        stream: Stream,
+        event: Event,
+    ) -> Result<()> {
+        let _ = (device, stream, event);
+        Err(not_supported("stream_wait_event"))
+    }
+
+    /// Whether the event was reached; never recorded counts as reached (V1). Never waits.
+    ///
+    /// # Safety
+    /// - `event` is a live event of `device`.
+    unsafe fn event_query(&self, device: Ordinal, event: Event) -> Result<bool> {
+        let _ = (device, event);
+        Err(not_supported("event_query"))
+    }
+
+    /// Waits until the event is reached.
+    ///
+    /// # Safety
+    /// - `event` is a live event of `device`.
+    unsafe fn event_synchronize(&self, device: Ordinal, event: Event) -> Result<()> {
+        let _ = (device, event);
+        Err(not_supported("event_synchronize"))
+    }
+
+    /// Nanoseconds from one event to another, by a monotonic clock; negative when `end` was reached
+    /// first (V2).
+    ///
+    /// # Safety
+    /// - Both are live events of `device` with timing, recorded and reached.
+    unsafe fn event_elapsed(&self, device: Ordinal, start: Event, end: Event) -> Result<i64> {
+        let _ = (device, start, end);
+        Err(not_supported("event_elapsed"))
+    }
+
+    // Memory of other kinds.
+
+    /// Allocates device memory in the order of a stream: usable by what the stream does from now on
+    /// (M7). `size` is not 0.
+    ///
+    /// # Safety
+    /// - `stream` is NULL or a live stream of `device`.
+    unsafe fn malloc_async(
+        &self,
+        device: Ordinal,
+        size: usize,
+        stream: Stream,
+    ) -> Result<*mut c_void> {
+        let _ = (device, size, stream);
+        Err(not_supported("malloc_async"))
+    }
+
+    /// Frees memory of `malloc_async` or `malloc_device` in the order of a stream.
+    ///
+    /// # Safety
+    /// - `pointer` is device memory of this backend on `device`, not freed.
+    /// - `stream` is NULL or a live stream of `device`; other streams are done with the memory by
+    ///   then.
+    unsafe fn free_async(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        stream: Stream,
+    ) -> Result<()> {
+        let _ = (device, pointer, stream);
+        Err(not_supported("free_async"))
+    }
+
+    /// Allocates managed memory: one address for the host and every device. `size` is not 0.
+    fn malloc_managed(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
+        let _ = (device, size);
+        Err(not_supported("malloc_managed"))
+    }
+
+    /// Frees managed memory.
+    ///
+    /// # Safety
+    /// - `pointer` came from `malloc_managed` of this backend and is not freed; nothing uses it.
+    unsafe fn free_managed(&self, device: Ordinal, pointer: *mut c_void) -> Result<()> {
+        let _ = (device, pointer);
+        Err(not_supported("free_managed"))
+    }
+
+    /// Moves managed memory to a device, or to the host (`LOCATION_HOST`), in the order of a stream.
+    ///
+    /// # Safety
+    /// - The range lies in managed memory of this backend; `stream` is NULL or live, of `device`.
+    unsafe fn prefetch_managed(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        size: usize,
+        location: i32,
+        stream: Stream,
+    ) -> Result<()> {
+        let _ = (device, pointer, size, location, stream);
+        Err(not_supported("prefetch_managed"))
+    }
+
+    /// Tells the driver how managed memory will be used.
+    ///
+    /// # Safety
+    /// - The range lies in managed memory of this backend.
+    unsafe fn advise_managed(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        size: usize,
+        advice: MemoryAdvice,
+        location: i32,
+    ) -> Result<()> {
+        let _ = (device, pointer, size, advice, location);
+        Err(not_supported("advise_managed"))
+    }
+
+    /// Pins host memory that the caller allocated, for every device of the backend.
+    ///
+    /// # Safety
+    /// - The range is mapped memory of this process and stays so until `unregister_host`.
+    unsafe fn register_host(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        size: usize,
+    ) -> Result<()> {
+        let _ = (device, pointer, size);
+        Err(not_supported("register_host"))
+    }
+
+    /// Undoes `register_host`.
+    ///
+    /// # Safety
+    /// - `pointer` was given to `register_host` of this backend and is registered; no copy uses it.
+    unsafe fn unregister_host(&self, device: Ordinal, pointer: *mut c_void) -> Result<()> {
+        let _ = (device, pointer);
+        Err(not_supported("unregister_host"))
+    }
+
+    /// What is known of an address, whoever allocated it.
+    fn get_pointer_attributes(&self, address: usize) -> Result<LlaisysPointerAttributes> {
+        let _ = address;
+        Err(not_supported("get_pointer_attributes"))
+    }
+
+    /// Fills `size` bytes with a pattern, on a stream. `size` and `dst` are multiples of the
+    /// pattern's size, `size` is not 0.
+    ///
+    /// # Safety
+    /// - `dst` is writable device memory for `size` bytes until the stream has passed.
+    /// - `stream` is NULL or a live stream of `device`.
+    unsafe fn memset_async(
+        &self,
+        device: Ordinal,
+        dst: *mut c_void,
+        pattern: Pattern,
+        size: usize,
+        stream: Stream,
+    ) -> Result<()> {
+        let _ = (device, dst, pattern, size, stream);
+        Err(not_supported("memset_async"))
+    }
+
+    /// Enqueues a pitched copy (see [`LlaisysCopy3D`]); flags as for `memcpy_async`.
+    ///
+    /// # Safety
+    /// - As for `memcpy_async`, for each row; the two extents do not overlap.
+    unsafe fn memcpy_3d_async(
+        &self,
+        device: Ordinal,
+        copy: &LlaisysCopy3D,
+        stream: Stream,
+        flags: CopyFlags,
+    ) -> Result<()> {
+        let _ = (device, copy, stream, flags);
+        Err(not_supported("memcpy_3d_async"))
+    }
+
+    /// Enqueues many copies of one kind with one call; they may run in any order among themselves.
+    ///
+    /// # Safety
+    /// - As for `memcpy_async`, for each range; no destination overlaps another range.
+    unsafe fn memcpy_batch_async(
+        &self,
+        device: Ordinal,
+        ranges: &[LlaisysCopyRange],
+        kind: MemcpyKind,
+        stream: Stream,
+        flags: CopyFlags,
+    ) -> Result<()> {
+        let _ = (device, ranges, kind, stream, flags);
+        Err(not_supported("memcpy_batch_async"))
+    }
+
+    // Accounting.
+
+    /// Bytes that are held from the driver for the device, used or cached.
+    fn get_reserved_memory(&self, device: Ordinal) -> Result<u64> {
+        let _ = device;
+        Err(not_supported("get_reserved_memory"))
+    }
+
+    /// Gives cached memory back until at most `keep` bytes are cached.
+    fn trim_memory(&self, device: Ordinal, keep: u64) -> Result<()> {
+        let _ = (device, keep);
+        Err(not_supported("trim_memory"))
+    }
+
+    // The core's own: `Managed` answers them for every backend; a backend leaves them as they are.
+
+    /// The device of a stream.
+    fn get_stream_device(&self, stream: Stream) -> Result<Ordinal> {
+        let _ = stream;
+        Err(not_supported("get_stream_device"))
+    }
+
+    /// The backend's own event behind a handle, a `CUevent` for example; owned by the handle.
+    fn get_native_event(&self, event: Event) -> Result<*mut c_void> {
+        let _ = event;
+        Err(not_supported("get_native_event"))
+    }
+
+    /// How an operation, named as in the table, is there.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for a name that is none.
+    fn get_operation_support(&self, operation: &str) -> Result<Support> {
+        let _ = operation;
+        Err(not_supported("get_operation_support"))
+    }
+
+    /// `memset_async` that waits, ordered as `memcpy_sync` is.
+    ///
+    /// # Safety
+    /// - As for `memset_async`.
+    unsafe fn memset_sync(
+        &self,
+        device: Ordinal,
+        dst: *mut c_void,
+        pattern: Pattern,
+        size: usize,
+    ) -> Result<()> {
+        let _ = (device, dst, pattern, size);
+        Err(not_supported("memset_sync"))
+    }
+
+    /// `memcpy_3d_async` that waits, ordered as `memcpy_sync` is.
+    ///
+    /// # Safety
+    /// - As for `memcpy_3d_async`.
+    unsafe fn memcpy_3d_sync(&self, device: Ordinal, copy: &LlaisysCopy3D) -> Result<()> {
+        let _ = (device, copy);
+        Err(not_supported("memcpy_3d_sync"))
+    }
+
+    /// Where the memory of a device went.
+    fn get_memory_statistics(&self, device: Ordinal) -> Result<LlaisysMemoryStatistics> {
+        let _ = device;
+        Err(not_supported("get_memory_statistics"))
+    }
+
+    /// Where the memory that was allocated on a stream went.
+    fn get_stream_memory_statistics(
+        &self,
+        device: Ordinal,
+        stream: Stream,
+    ) -> Result<LlaisysMemoryStatistics> {
+        let _ = (device, stream);
+        Err(not_supported("get_stream_memory_statistics"))
+    }
+
+    /// Begins the peak anew at what is used now.
+    fn reset_peak_memory(&self, device: Ordinal) -> Result<()> {
+        let _ = device;
+        Err(not_supported("reset_peak_memory"))
+    }
+
+    /// Limits what may be used of a device; `u64::MAX` takes the limit away. What is used stays.
+    fn set_memory_limit(&self, device: Ordinal, limit: u64) -> Result<()> {
+        let _ = (device, limit);
+        Err(not_supported("set_memory_limit"))
+    }
+
+    /// Has `callback(data, …)` asked when an allocation does not fit; `None` takes it away.
+    ///
+    /// # Safety
+    /// - `callback` may be called with `data` from any thread until another one is set.
+    unsafe fn set_out_of_memory_callback(
+        &self,
+        callback: Option<OutOfMemoryCallback>,
+        data: *mut c_void,
+    ) -> Result<()> {
+        let _ = (callback, data);
+        Err(not_supported("set_out_of_memory_callback"))
+    }
+
+    /// Keeps a value for this thread and device under a key of the caller's; what was there is
+    /// destroyed. The destructor runs when it is replaced, when the thread ends, or at exit. NULL
+    /// takes the value away.
+    ///
+    /// # Safety
+    /// - `destructor` may be called once with `value`, on this thread.
+    unsafe fn set_thread_slot(
+        &self,
+        device: Ordinal,
+        key: u64,
+        value: *mut c_void,
+        destructor: Option<SlotDestructor>,
+    ) -> Result<()> {
+        let _ = (device, key, value, destructor);
+        Err(not_supported("set_thread_slot"))
+    }
+
+    /// The value of `set_thread_slot`, or NULL.
+    fn get_thread_slot(&self, device: Ordinal, key: u64) -> Result<*mut c_void> {
+        let _ = (device, key);
+        Err(not_supported("get_thread_slot"))
+    }
+
+    /// Keeps a value for a stream under a key of the caller's; the destructor runs when it is
+    /// replaced or, before the stream is destroyed, when that happens. NULL takes the value away.
+    ///
+    /// # Safety
+    /// - `destructor` may be called once with `value`, on any thread.
+    unsafe fn set_stream_slot(
+        &self,
+        stream: Stream,
+        key: u64,
+        value: *mut c_void,
+        destructor: Option<SlotDestructor>,
+    ) -> Result<()> {
+        let _ = (stream, key, value, destructor);
+        Err(not_supported("set_stream_slot"))
+    }
+
+    /// The value of `set_stream_slot`, or NULL.
+    fn get_stream_slot(&self, stream: Stream, key: u64) -> Result<*mut c_void> {
+        let _ = (stream, key);
+        Err(not_supported("get_stream_slot"))
+    }
 }
 
 /// The answer of an operation that a backend does not have.
 #[cold]
 pub fn not_supported(operation: &str) -> Error {
     Error::new(Status::NotSupported, format!("this backend has no {operation}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_that_is_too_long_is_cut_between_characters() {
-        let mut field = [0x55 as c_char; 6];
-        write_text(&mut field, "abcdé");
-        assert_eq!(read_text(&field), "abcd");
-        write_text(&mut field, "né");
-        assert_eq!(read_text(&field), "né");
-    }
 }

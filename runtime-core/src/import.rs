@@ -5,10 +5,8 @@
 //! or past the end. After a failure the plugin's own slot is read at once, so the texts are ours.
 
 use crate::abi::LlaisysBackendAPI;
-use crate::api::{
-    Capabilities, CopyFlags, HostFunction, LlaisysDeviceProperties, LlaisysMemoryInfo, MemcpyKind,
-    Ordinal, RuntimeApi, Stream, not_supported,
-};
+use crate::api::*;
+use crate::entries::{ENTRIES, HEAD, LEAST, Role, WORD, index_of, offset_at};
 use crate::error::{Error, Result};
 use crate::export::export;
 use crate::status::Status;
@@ -84,20 +82,10 @@ pub struct Plugin {
     table: LlaisysBackendAPI,
     capabilities: Capabilities,
     /// A bit for each entry, in the order of the table: the plugin does not have it.
-    missing: u32,
+    missing: u64,
 }
 
-/// Where the entries that may be missing begin: everything before it is the head of the table.
-const ENTRIES: usize = offset_of!(LlaisysBackendAPI, get_last_error);
-/// The least a table must hold: the twelve and the way to their errors.
-const LEAST: usize = offset_of!(LlaisysBackendAPI, get_device_properties);
-const WORD: usize = size_of::<usize>();
 const WHOLE: usize = size_of::<LlaisysBackendAPI>();
-
-const _: () = assert!(
-    ENTRIES.is_multiple_of(WORD) && WHOLE.is_multiple_of(WORD),
-    "the table is a row of words"
-);
 
 impl Plugin {
     /// Copies what both sides know of a foreign table.
@@ -123,30 +111,36 @@ impl Plugin {
         let mut table = ABSENT_TABLE;
         let mut missing = 0;
         let size = size.min(WHOLE);
-        // SAFETY: both tables have at least `ENTRIES` bytes, all of them plain integers and `self_`.
+        // SAFETY: both tables have at least `HEAD` bytes, all of them plain integers and `self_`.
         unsafe {
-            foreign.cast::<u8>().copy_to_nonoverlapping((&raw mut table).cast::<u8>(), ENTRIES);
+            foreign.cast::<u8>().copy_to_nonoverlapping((&raw mut table).cast::<u8>(), HEAD);
         }
-        for offset in (ENTRIES..WHOLE).step_by(WORD) {
-            let entry = if offset + WORD <= size {
+        for (index, entry) in ENTRIES.iter().enumerate() {
+            let offset = offset_at(index);
+            let word = if offset + WORD <= size {
                 // SAFETY: the foreign table has `size` bytes.
                 unsafe { foreign.cast::<u8>().add(offset).cast::<usize>().read_unaligned() }
             } else {
                 0
             };
-            if entry != 0 {
+            if word != 0 {
                 // SAFETY: inside our own table; a non-null word of the foreign table is a function
                 // of the same type by the contract above.
-                unsafe { (&raw mut table).cast::<u8>().add(offset).cast::<usize>().write(entry) };
-            } else if offset < LEAST {
-                let message = format!("entry {} of the table is NULL", entry_name(offset));
+                unsafe { (&raw mut table).cast::<u8>().add(offset).cast::<usize>().write(word) };
+                continue;
+            }
+            missing |= 1u64 << index;
+            if entry.role == Role::Required {
+                let message = format!("entry {} of the table is NULL", entry.name);
                 return Err(Error::new(Status::AbiMismatch, message));
-            } else if let Some(name) = claimed(offset, capabilities) {
-                let message =
-                    format!("capability {name} is claimed, but {} is missing", entry_name(offset));
+            }
+            if let Some(group) = entry.claimed_by().filter(|group| capabilities.contains(*group)) {
+                let message = format!(
+                    "capability {} is claimed, but {} is missing",
+                    group.name(),
+                    entry.name
+                );
                 return Err(Error::new(Status::AbiMismatch, message));
-            } else {
-                missing |= 1 << entry_index(offset);
             }
         }
         Ok(Plugin { table, capabilities, missing })
@@ -196,10 +190,10 @@ impl Plugin {
     /// Asked before an optional entry is called: a missing one is answered here, so that the entry
     /// that stands in its place leaves nothing in this library's slot.
     fn optional(&self, offset: usize) -> Result<()> {
-        if self.missing >> entry_index(offset) & 1 == 0 {
+        if self.missing >> index_of(offset) & 1 == 0 {
             Ok(())
         } else {
-            Err(not_supported(entry_name(offset)))
+            Err(not_supported(ENTRIES[index_of(offset)].name))
         }
     }
 
@@ -215,55 +209,6 @@ impl Plugin {
     fn broken_promise(what: &str) -> Error {
         Error::new(Status::Internal, format!("the backend answered success but {what}"))
     }
-}
-
-/// The capability that is a lie when the entry at `offset` is missing.
-fn claimed(offset: usize, capabilities: Capabilities) -> Option<&'static str> {
-    let (bit, name) = if offset < offset_of!(LlaisysBackendAPI, stream_query) {
-        (Capabilities::DEVICE_INFORMATION, "DEVICE_INFORMATION")
-    } else if offset < offset_of!(LlaisysBackendAPI, launch_host_function) {
-        (Capabilities::STREAM_QUERY, "STREAM_QUERY")
-    } else if offset < offset_of!(LlaisysBackendAPI, is_device_memory) {
-        (Capabilities::HOST_FUNCTIONS, "HOST_FUNCTIONS")
-    } else if offset < offset_of!(LlaisysBackendAPI, initialize) {
-        (Capabilities::POINTER_QUERY, "POINTER_QUERY")
-    } else {
-        return None;
-    };
-    capabilities.contains(bit).then_some(name)
-}
-
-/// The place of an entry in the table.
-const fn entry_index(offset: usize) -> usize {
-    (offset - ENTRIES) / WORD
-}
-
-/// Which entry stands at an offset, for messages.
-fn entry_name(offset: usize) -> &'static str {
-    const NAMES: [&str; 20] = [
-        "get_last_error",
-        "get_device_count",
-        "set_device",
-        "device_synchronize",
-        "create_stream",
-        "destroy_stream",
-        "stream_synchronize",
-        "malloc_device",
-        "free_device",
-        "malloc_host",
-        "free_host",
-        "memcpy_sync",
-        "memcpy_async",
-        "get_device_properties",
-        "get_memory_info",
-        "stream_query",
-        "launch_host_function",
-        "is_device_memory",
-        "initialize",
-        "get_capabilities",
-    ];
-    const { assert!(NAMES.len() * WORD == WHOLE - ENTRIES, "an entry has no name") };
-    NAMES.get(entry_index(offset)).copied().unwrap_or("?")
 }
 
 impl RuntimeApi for Plugin {
@@ -389,8 +334,9 @@ impl RuntimeApi for Plugin {
         })?;
         properties.struct_size = size_of::<LlaisysDeviceProperties>() as u32;
         // A plugin's texts may fill their fields; a client's end with a NUL.
-        let LlaisysDeviceProperties { name, vendor, pci_address, .. } = &mut properties;
-        for text in [&mut name[..], &mut vendor[..], &mut pci_address[..]] {
+        let LlaisysDeviceProperties { name, vendor, pci_address, cpu_features, .. } =
+            &mut properties;
+        for text in [&mut name[..], &mut vendor[..], &mut pci_address[..], &mut cpu_features[..]] {
             text[text.len() - 1] = 0;
         }
         Ok(properties)
@@ -447,6 +393,318 @@ impl RuntimeApi for Plugin {
         // SAFETY: the table's own `self`; `count` is ours.
         self.check(unsafe { (self.table.initialize)(self.table.self_, &mut count) })?;
         if count < 0 { Err(Self::broken_promise("wrote no device count")) } else { Ok(count) }
+    }
+
+    fn get_peer_link(&self, device: Ordinal, peer: Ordinal) -> Result<LlaisysPeerLink> {
+        self.optional(offset_of!(LlaisysBackendAPI, get_peer_link))?;
+        let mut value = LlaisysPeerLink::staged();
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe {
+            (self.table.get_peer_link)(self.table.self_, device, peer, &mut value)
+        })?;
+        value.struct_size = size_of::<LlaisysPeerLink>() as u32;
+        Ok(value)
+    }
+
+    fn enable_peer_access(&self, device: Ordinal, peer: Ordinal) -> Result<()> {
+        self.optional(offset_of!(LlaisysBackendAPI, enable_peer_access))?;
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe { (self.table.enable_peer_access)(self.table.self_, device, peer) })
+    }
+
+    fn create_stream_with(
+        &self,
+        device: Ordinal,
+        flags: StreamFlags,
+        priority: i32,
+    ) -> Result<Stream> {
+        self.optional(offset_of!(LlaisysBackendAPI, create_stream_with))?;
+        let mut value = Stream::DEFAULT;
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe {
+            (self.table.create_stream_with)(self.table.self_, device, flags, priority, &mut value)
+        })?;
+        if value.is_default() { Err(Self::broken_promise("the result is NULL")) } else { Ok(value) }
+    }
+
+    fn get_stream_priority_range(&self, device: Ordinal) -> Result<PriorityRange> {
+        self.optional(offset_of!(LlaisysBackendAPI, get_stream_priority_range))?;
+        let (mut least, mut greatest) = (0, 0);
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe {
+            (self.table.get_stream_priority_range)(
+                self.table.self_,
+                device,
+                &mut least,
+                &mut greatest,
+            )
+        })?;
+        Ok(PriorityRange { least, greatest })
+    }
+
+    unsafe fn adopt_stream(&self, native: *mut c_void) -> Result<Ordinal> {
+        self.optional(offset_of!(LlaisysBackendAPI, adopt_stream))?;
+        let mut value = -1;
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe { (self.table.adopt_stream)(self.table.self_, native, &mut value) })?;
+        Ok(value)
+    }
+
+    fn create_event(&self, device: Ordinal, flags: EventFlags) -> Result<Event> {
+        self.optional(offset_of!(LlaisysBackendAPI, create_event))?;
+        let mut value = Event(std::ptr::null_mut());
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe {
+            (self.table.create_event)(self.table.self_, device, flags, &mut value)
+        })?;
+        if value.0.is_null() { Err(Self::broken_promise("the result is NULL")) } else { Ok(value) }
+    }
+
+    unsafe fn destroy_event(&self, device: Ordinal, event: Event) -> Result<()> {
+        self.optional(offset_of!(LlaisysBackendAPI, destroy_event))?;
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe { (self.table.destroy_event)(self.table.self_, device, event) })
+    }
+
+    unsafe fn record_event(&self, device: Ordinal, event: Event, stream: Stream) -> Result<()> {
+        self.optional(offset_of!(LlaisysBackendAPI, record_event))?;
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe { (self.table.record_event)(self.table.self_, device, event, stream) })
+    }
+
+    unsafe fn stream_wait_event(
+        &self,
+        device: Ordinal,
+        stream: Stream,
+        event: Event,
+    ) -> Result<()> {
+        self.optional(offset_of!(LlaisysBackendAPI, stream_wait_event))?;
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe {
+            (self.table.stream_wait_event)(self.table.self_, device, stream, event)
+        })
+    }
+
+    unsafe fn event_query(&self, device: Ordinal, event: Event) -> Result<bool> {
+        self.optional(offset_of!(LlaisysBackendAPI, event_query))?;
+        let mut answer = -1;
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe {
+            (self.table.event_query)(self.table.self_, device, event, &mut answer)
+        })?;
+        Self::yes_or_no(answer)
+    }
+
+    unsafe fn event_synchronize(&self, device: Ordinal, event: Event) -> Result<()> {
+        self.optional(offset_of!(LlaisysBackendAPI, event_synchronize))?;
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe { (self.table.event_synchronize)(self.table.self_, device, event) })
+    }
+
+    unsafe fn event_elapsed(&self, device: Ordinal, start: Event, end: Event) -> Result<i64> {
+        self.optional(offset_of!(LlaisysBackendAPI, event_elapsed))?;
+        let mut value = 0;
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe {
+            (self.table.event_elapsed)(self.table.self_, device, start, end, &mut value)
+        })?;
+        Ok(value)
+    }
+
+    unsafe fn malloc_async(
+        &self,
+        device: Ordinal,
+        size: usize,
+        stream: Stream,
+    ) -> Result<*mut c_void> {
+        self.optional(offset_of!(LlaisysBackendAPI, malloc_async))?;
+        let mut value = std::ptr::null_mut();
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe {
+            (self.table.malloc_async)(self.table.self_, device, size as u64, stream, &mut value)
+        })?;
+        if value.is_null() { Err(Self::broken_promise("the result is NULL")) } else { Ok(value) }
+    }
+
+    unsafe fn free_async(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        stream: Stream,
+    ) -> Result<()> {
+        self.optional(offset_of!(LlaisysBackendAPI, free_async))?;
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe { (self.table.free_async)(self.table.self_, device, pointer, stream) })
+    }
+
+    fn malloc_managed(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
+        self.optional(offset_of!(LlaisysBackendAPI, malloc_managed))?;
+        let mut value = std::ptr::null_mut();
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe {
+            (self.table.malloc_managed)(self.table.self_, device, size as u64, &mut value)
+        })?;
+        if value.is_null() { Err(Self::broken_promise("the result is NULL")) } else { Ok(value) }
+    }
+
+    unsafe fn free_managed(&self, device: Ordinal, pointer: *mut c_void) -> Result<()> {
+        self.optional(offset_of!(LlaisysBackendAPI, free_managed))?;
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe { (self.table.free_managed)(self.table.self_, device, pointer) })
+    }
+
+    unsafe fn prefetch_managed(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        size: usize,
+        location: i32,
+        stream: Stream,
+    ) -> Result<()> {
+        self.optional(offset_of!(LlaisysBackendAPI, prefetch_managed))?;
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe {
+            (self.table.prefetch_managed)(
+                self.table.self_,
+                device,
+                pointer,
+                size as u64,
+                location,
+                stream,
+            )
+        })
+    }
+
+    unsafe fn advise_managed(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        size: usize,
+        advice: MemoryAdvice,
+        location: i32,
+    ) -> Result<()> {
+        self.optional(offset_of!(LlaisysBackendAPI, advise_managed))?;
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe {
+            (self.table.advise_managed)(
+                self.table.self_,
+                device,
+                pointer,
+                size as u64,
+                advice as u32,
+                location,
+            )
+        })
+    }
+
+    unsafe fn register_host(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        size: usize,
+    ) -> Result<()> {
+        self.optional(offset_of!(LlaisysBackendAPI, register_host))?;
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe {
+            (self.table.register_host)(self.table.self_, device, pointer, size as u64)
+        })
+    }
+
+    unsafe fn unregister_host(&self, device: Ordinal, pointer: *mut c_void) -> Result<()> {
+        self.optional(offset_of!(LlaisysBackendAPI, unregister_host))?;
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe { (self.table.unregister_host)(self.table.self_, device, pointer) })
+    }
+
+    fn get_pointer_attributes(&self, address: usize) -> Result<LlaisysPointerAttributes> {
+        self.optional(offset_of!(LlaisysBackendAPI, get_pointer_attributes))?;
+        let address = std::ptr::without_provenance(address);
+        let mut value = LlaisysPointerAttributes::pageable();
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe {
+            (self.table.get_pointer_attributes)(self.table.self_, address, &mut value)
+        })?;
+        value.struct_size = size_of::<LlaisysPointerAttributes>() as u32;
+        Ok(value)
+    }
+
+    unsafe fn memset_async(
+        &self,
+        device: Ordinal,
+        dst: *mut c_void,
+        pattern: Pattern,
+        size: usize,
+        stream: Stream,
+    ) -> Result<()> {
+        self.optional(offset_of!(LlaisysBackendAPI, memset_async))?;
+        let pattern_bytes = pattern.bytes();
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe {
+            (self.table.memset_async)(
+                self.table.self_,
+                device,
+                dst,
+                pattern_bytes.as_ptr().cast(),
+                pattern_bytes.len() as u32,
+                size as u64,
+                stream,
+            )
+        })
+    }
+
+    unsafe fn memcpy_3d_async(
+        &self,
+        device: Ordinal,
+        copy: &LlaisysCopy3D,
+        stream: Stream,
+        flags: CopyFlags,
+    ) -> Result<()> {
+        self.optional(offset_of!(LlaisysBackendAPI, memcpy_3d_async))?;
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe {
+            (self.table.memcpy_3d_async)(self.table.self_, device, copy, stream, flags)
+        })
+    }
+
+    unsafe fn memcpy_batch_async(
+        &self,
+        device: Ordinal,
+        ranges: &[LlaisysCopyRange],
+        kind: MemcpyKind,
+        stream: Stream,
+        flags: CopyFlags,
+    ) -> Result<()> {
+        self.optional(offset_of!(LlaisysBackendAPI, memcpy_batch_async))?;
+        let stride = size_of::<LlaisysCopyRange>() as u64;
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe {
+            (self.table.memcpy_batch_async)(
+                self.table.self_,
+                device,
+                ranges.as_ptr(),
+                ranges.len() as u64,
+                stride,
+                kind as u32,
+                stream,
+                flags,
+            )
+        })
+    }
+
+    fn get_reserved_memory(&self, device: Ordinal) -> Result<u64> {
+        self.optional(offset_of!(LlaisysBackendAPI, get_reserved_memory))?;
+        let mut value = 0;
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe {
+            (self.table.get_reserved_memory)(self.table.self_, device, &mut value)
+        })?;
+        Ok(value)
+    }
+
+    fn trim_memory(&self, device: Ordinal, keep: u64) -> Result<()> {
+        self.optional(offset_of!(LlaisysBackendAPI, trim_memory))?;
+        // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
+        self.check(unsafe { (self.table.trim_memory)(self.table.self_, device, keep) })
     }
 }
 

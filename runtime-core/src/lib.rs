@@ -14,27 +14,39 @@
 //! This crate names no backend (design, "Layout").
 
 pub mod abi;
+mod accounting;
 pub mod api;
+mod atomic;
 pub mod candidate;
+pub mod copy;
 mod copy_plan;
 pub mod current;
+pub mod device_info;
 pub mod device_type;
+pub mod entries;
 pub mod error;
+pub mod event;
+mod event_state;
+mod events;
 pub mod export;
 pub mod fork;
 pub mod futex;
 mod host_function;
 pub mod import;
 pub mod last_error;
-mod loader;
+pub mod loader;
 pub mod lock;
 mod lost;
 pub mod managed;
+pub mod memory;
 mod pointers;
 pub mod registry;
+mod slots;
 pub mod status;
+pub mod stream;
 mod streams;
-mod trust;
+pub mod support;
+pub mod trust;
 
 pub use api::RuntimeApi;
 pub use error::{Error, Result};

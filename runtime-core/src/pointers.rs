@@ -4,7 +4,7 @@
 //! A block is put in after the backend allocated it and is claimed (taken out, by exactly one
 //! caller) before the backend frees it, so a second free finds nothing (M5).
 
-use crate::api::Ordinal;
+use crate::api::{Ordinal, Stream};
 use crate::device_type::DeviceType;
 use crate::error::{Error, Result};
 use crate::fork::{self, ForkAware};
@@ -20,14 +20,31 @@ pub enum MemoryKind {
     Device,
     /// `malloc_host`: pinned, freed by `free_host`.
     Host,
+    /// `malloc_managed`: one address for host and device, freed by `free_managed`.
+    Managed,
+    /// The user's own, pinned by `register_host`, let go by `unregister_host`.
+    Registered,
 }
 
 impl MemoryKind {
-    fn words(self) -> (&'static str, &'static str) {
+    /// What it is called, and what frees it.
+    pub fn words(self) -> (&'static str, &'static str) {
         match self {
             MemoryKind::Device => ("device memory", "free_device"),
             MemoryKind::Host => ("pinned host memory", "free_host"),
+            MemoryKind::Managed => ("managed memory", "free_managed"),
+            MemoryKind::Registered => ("registered host memory", "unregister_host"),
         }
+    }
+
+    /// Whether a copy may take it for host memory.
+    pub fn is_host(self) -> bool {
+        !matches!(self, MemoryKind::Device)
+    }
+
+    /// Whether a copy may take it for device memory.
+    pub fn is_device(self) -> bool {
+        matches!(self, MemoryKind::Device | MemoryKind::Managed)
     }
 }
 
@@ -44,8 +61,10 @@ pub struct Block {
     pub owner: DeviceType,
     /// The device it is on, or for which it was pinned.
     pub device: Ordinal,
-    /// Host code may read and write it: pinned memory, and device memory that is the host's.
+    /// Host code may read and write it: all but device memory that is not the host's.
     pub on_host: bool,
+    /// The stream whose account it is in, if it was allocated on one.
+    pub stream: Option<Stream>,
 }
 
 impl Block {
@@ -81,6 +100,30 @@ pub fn carry_over_forks() {
 /// Remembers a block that a backend just allocated.
 pub fn insert(block: Block) {
     TABLE.0.lock().insert(block.base, block);
+}
+
+/// Remembers a block of the user's own memory, unless it lies over one that is known.
+///
+/// # Errors
+/// `INVALID_VALUE` with the block that is in the way.
+pub fn insert_foreign(block: Block) -> Result<()> {
+    let mut table = TABLE.0.lock();
+    let last = block.base + (block.size - 1);
+    let before = table.range(..=last).next_back().map(|(_, other)| *other);
+    if let Some(other) = before.filter(|other| other.base + (other.size - 1) >= block.base) {
+        drop(table);
+        let message = format!(
+            "{} bytes at {:#x} lie over {} of {} bytes at {:#x}",
+            block.size,
+            block.base,
+            other.kind.words().0,
+            other.size,
+            other.base
+        );
+        return Err(Error::new(Status::InvalidValue, message));
+    }
+    table.insert(block.base, block);
+    Ok(())
 }
 
 /// The block that holds this address.
@@ -152,7 +195,15 @@ mod tests {
 
     // The table is the process's: each test uses addresses of its own.
     fn block(base: usize, size: usize) -> Block {
-        Block { base, size, kind: MemoryKind::Device, owner: 40, device: 3, on_host: false }
+        Block {
+            base,
+            size,
+            kind: MemoryKind::Device,
+            owner: 40,
+            device: 3,
+            on_host: false,
+            stream: None,
+        }
     }
 
     #[test]
@@ -179,5 +230,16 @@ mod tests {
         assert!(refused(0x2_0000, MemoryKind::Device, 41).contains("belongs to device type 40"));
         assert_eq!(claim(0x2_0000, MemoryKind::Device, 40).expect("whole"), block(0x2_0000, 64));
         assert!(refused(0x2_0000, MemoryKind::Device, 40).contains("freed before"));
+    }
+
+    #[test]
+    fn memory_that_is_known_is_not_registered_over() {
+        insert(block(0x3_0000, 64));
+        for (base, size) in [(0x3_0000, 1), (0x2_FFF0, 17), (0x3_003F, 8), (0x2_0000, 0x2_0000)] {
+            let over = Block { kind: MemoryKind::Registered, ..block(base, size) };
+            assert_eq!(insert_foreign(over).expect_err("over").status(), Status::InvalidValue);
+        }
+        let beside = Block { kind: MemoryKind::Registered, ..block(0x3_0040, 64) };
+        insert_foreign(beside).expect("beside it");
     }
 }

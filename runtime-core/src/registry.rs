@@ -404,10 +404,16 @@ fn reasons(records: &[&'static Candidate]) -> String {
         .filter(|record| record.status != Status::Success)
         .map(|r| format!("{}: {}", r.path.to_string_lossy(), r.reason.to_string_lossy()))
         .collect();
+    let found: Vec<String> = records
+        .iter()
+        .filter(|record| record.status == Status::Success)
+        .map(|record| record.name.to_string_lossy().into_owned())
+        .collect();
+    let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
     if refused.is_empty() {
-        "no other backend was found".to_owned()
+        format!("found: {found}")
     } else {
-        format!("refused: {}", refused.join("; "))
+        format!("found: {found}; refused: {}", refused.join("; "))
     }
 }
 

@@ -47,11 +47,15 @@ pub enum Status {
     DriverError = 16,
     /// A fault inside the runtime or a backend: a panic that was contained, a broken promise.
     Internal = 17,
+    /// An event was never recorded, so nothing can be measured from or to it.
+    NotRecorded = 18,
+    /// An event was made without timing.
+    TimingDisabled = 19,
 }
 
 impl Status {
     /// Every status, in numeric order.
-    pub const ALL: [Status; 18] = [
+    pub const ALL: [Status; 20] = [
         Status::Success,
         Status::InvalidValue,
         Status::InvalidHandle,
@@ -70,6 +74,8 @@ impl Status {
         Status::Shutdown,
         Status::DriverError,
         Status::Internal,
+        Status::NotRecorded,
+        Status::TimingDisabled,
     ];
 
     /// The status with this number, or `None` for a number that is not one.
@@ -132,6 +138,8 @@ impl Status {
             Status::Shutdown => (c"SHUTDOWN", c"the runtime is shutting down"),
             Status::DriverError => (c"DRIVER_ERROR", c"the driver reported a failure"),
             Status::Internal => (c"INTERNAL", c"a fault inside the runtime or a backend"),
+            Status::NotRecorded => (c"NOT_RECORDED", c"the event was never recorded"),
+            Status::TimingDisabled => (c"TIMING_DISABLED", c"the event was made without timing"),
         }
     }
 }

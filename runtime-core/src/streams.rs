@@ -4,10 +4,12 @@
 //! (contract S3); natively it is destroyed by whoever uses it last. A thread that is inside a call on
 //! it, a long synchronize for example, therefore never sees it vanish, and the destroyer never waits.
 
+use crate::accounting::Account;
 use crate::api::{Ordinal, Stream};
 use crate::error::{Error, Result};
 use crate::fork::ForkAware;
 use crate::lock::{ForkLock, Mutex};
+use crate::slots::Slot;
 use crate::status::Status;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,6 +20,18 @@ pub struct LiveStream {
     pub stream: Stream,
     /// The device it was made on.
     pub device: Ordinal,
+    /// The memory that was allocated on it.
+    pub account: Account,
+    /// The user's values.
+    pub slots: Mutex<BTreeMap<u64, Slot>>,
+}
+
+impl LiveStream {
+    /// A stream without history.
+    pub fn new(stream: Stream, device: Ordinal) -> LiveStream {
+        let (account, slots) = (Account::new(), Mutex::new(BTreeMap::new()));
+        LiveStream { stream, device, account, slots }
+    }
 }
 
 /// The streams that clients may name.
@@ -32,7 +46,7 @@ impl StreamTable {
 
     /// Remembers a stream that the backend just made.
     pub fn insert(&self, stream: Stream, device: Ordinal) {
-        let record = Arc::new(LiveStream { stream, device });
+        let record = Arc::new(LiveStream::new(stream, device));
         self.0.lock().insert(stream.0 as usize, record);
     }
 

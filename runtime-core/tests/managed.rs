@@ -1,131 +1,13 @@
-//! What `Managed` promises a client and a backend, over a backend that only writes down its calls.
+//! What `Managed` promises a client and a backend about the twelve operations.
 
-use llaisys_runtime_core::api::{CopyFlags, HostFunction, MemcpyKind, Ordinal, Stream};
+mod scribe;
+
+use llaisys_runtime_core::api::*;
 use llaisys_runtime_core::managed::Managed;
-use llaisys_runtime_core::{Error, Result, RuntimeApi, Status};
+use llaisys_runtime_core::{RuntimeApi, Status};
+use scribe::{Scribe, managed, status};
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Mutex, mpsc};
-
-/// Two devices; addresses are handed out in steps and never used.
-#[derive(Clone, Default)]
-struct Scribe {
-    calls: Arc<Mutex<Vec<String>>>,
-    next: Arc<AtomicUsize>,
-    fail_next: Arc<Mutex<Option<Error>>>,
-    /// `stream_synchronize` meets the test here, twice.
-    meeting: Arc<Mutex<Option<Arc<Barrier>>>>,
-}
-
-impl Scribe {
-    fn note(&self, call: String) -> Result<()> {
-        self.calls.lock().expect("no panic").push(call);
-        match self.fail_next.lock().expect("no panic").take() {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
-    }
-
-    fn fail_next(&self, status: Status) {
-        *self.fail_next.lock().expect("no panic") = Some(Error::new(status, "as asked"));
-    }
-
-    fn calls(&self) -> Vec<String> {
-        std::mem::take(&mut self.calls.lock().expect("no panic"))
-    }
-
-    fn address(&self) -> *mut c_void {
-        // Each process-wide pointer table entry of this test binary needs its own address.
-        static NEXT: AtomicUsize = AtomicUsize::new(0x10_0000_0000);
-        self.next.fetch_add(1, Ordering::Relaxed);
-        std::ptr::without_provenance_mut(NEXT.fetch_add(0x10_0000, Ordering::Relaxed))
-    }
-}
-
-impl RuntimeApi for Scribe {
-    fn get_device_count(&self) -> Result<i32> {
-        Ok(2)
-    }
-    fn set_device(&self, device: Ordinal) -> Result<()> {
-        self.note(format!("set_device {device}"))
-    }
-    fn device_synchronize(&self, device: Ordinal) -> Result<()> {
-        self.note(format!("device_synchronize {device}"))
-    }
-    fn create_stream(&self, device: Ordinal) -> Result<Stream> {
-        self.note(format!("create_stream {device}"))?;
-        Ok(Stream(self.address()))
-    }
-    unsafe fn destroy_stream(&self, device: Ordinal, _: Stream) -> Result<()> {
-        self.note(format!("destroy_stream {device}"))
-    }
-    unsafe fn stream_synchronize(&self, device: Ordinal, _: Stream) -> Result<()> {
-        let meeting = self.meeting.lock().expect("no panic").clone();
-        if let Some(barrier) = meeting {
-            barrier.wait();
-            barrier.wait();
-        }
-        self.note(format!("stream_synchronize {device}"))
-    }
-    fn malloc_device(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
-        self.note(format!("malloc_device {device} {size}"))?;
-        Ok(self.address())
-    }
-    unsafe fn free_device(&self, device: Ordinal, _: *mut c_void) -> Result<()> {
-        self.note(format!("free_device {device}"))
-    }
-    fn malloc_host(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
-        self.note(format!("malloc_host {device} {size}"))?;
-        Ok(self.address())
-    }
-    unsafe fn free_host(&self, device: Ordinal, _: *mut c_void) -> Result<()> {
-        self.note(format!("free_host {device}"))
-    }
-    unsafe fn memcpy_sync(
-        &self,
-        device: Ordinal,
-        _: *mut c_void,
-        _: *const c_void,
-        size: usize,
-        kind: MemcpyKind,
-        flags: CopyFlags,
-    ) -> Result<()> {
-        self.note(format!("memcpy_sync {device} {size} {kind:?} {}", flags.0))
-    }
-    unsafe fn memcpy_async(
-        &self,
-        device: Ordinal,
-        _: *mut c_void,
-        _: *const c_void,
-        size: usize,
-        kind: MemcpyKind,
-        _: Stream,
-        flags: CopyFlags,
-    ) -> Result<()> {
-        self.note(format!("memcpy_async {device} {size} {kind:?} {}", flags.0))
-    }
-    unsafe fn launch_host_function(
-        &self,
-        device: Ordinal,
-        _: Stream,
-        function: HostFunction,
-        data: *mut c_void,
-    ) -> Result<()> {
-        self.note(format!("launch_host_function {device}"))?;
-        // SAFETY: called once, with the argument it came with.
-        unsafe { function(data) };
-        Ok(())
-    }
-}
-
-fn managed() -> (Scribe, &'static Managed<Scribe>) {
-    let scribe = Scribe::default();
-    (scribe.clone(), Managed::install(scribe, 40))
-}
-
-fn status<T>(result: Result<T>) -> Status {
-    result.map(|_| Status::Success).unwrap_or_else(|error| error.status())
-}
+use std::sync::{Arc, Barrier, mpsc};
 
 #[test]
 fn a_device_that_does_not_exist_never_reaches_the_backend() {

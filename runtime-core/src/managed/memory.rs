@@ -1,0 +1,388 @@
+//! Memory: allocated against an account, remembered, claimed before it is freed.
+
+use super::Managed;
+use crate::accounting::Account;
+use crate::api::*;
+use crate::error::{Error, Result};
+use crate::fork::ForkAware;
+use crate::lock::{ForkLock, Mutex};
+use crate::pointers::{self, Block, MemoryKind};
+use crate::status::Status;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// How often a callback may ask for one more try of the same allocation.
+const CALLBACK_TRIES: usize = 16;
+
+/// The accounts of a backend's devices, and who is asked when memory runs out.
+pub struct Accounts {
+    devices: Mutex<Vec<Arc<DeviceAccounts>>>,
+    callback: Mutex<Option<(OutOfMemoryCallback, *mut c_void)>>,
+}
+
+// SAFETY: the callback's data is only passed back to it, from any thread, as whoever set it allowed.
+unsafe impl Send for Accounts {}
+// SAFETY: as above.
+unsafe impl Sync for Accounts {}
+
+#[derive(Default)]
+struct DeviceAccounts {
+    all: Account,
+    /// What was allocated on the default stream.
+    default_stream: Account,
+}
+
+impl Accounts {
+    pub(super) const fn new() -> Accounts {
+        Accounts { devices: Mutex::new(Vec::new()), callback: Mutex::new(None) }
+    }
+
+    fn of(&self, device: Ordinal) -> Result<Arc<DeviceAccounts>> {
+        let index = usize::try_from(device)
+            .map_err(|_| Error::new(Status::InvalidDevice, format!("device {device}")))?;
+        let mut devices = self.devices.lock();
+        while devices.len() <= index {
+            devices.push(Arc::default());
+        }
+        Ok(devices[index].clone())
+    }
+
+    pub(super) fn device(&self, device: Ordinal) -> Result<impl std::ops::Deref<Target = Account>> {
+        self.of(device).map(|accounts| Part { accounts, part: |accounts| &accounts.all })
+    }
+
+    pub(super) fn default_stream(
+        &self,
+        device: Ordinal,
+    ) -> Result<impl std::ops::Deref<Target = Account>> {
+        self.of(device).map(|accounts| Part { accounts, part: |accounts| &accounts.default_stream })
+    }
+
+    pub(super) fn set_callback(&self, callback: Option<OutOfMemoryCallback>, data: *mut c_void) {
+        *self.callback.lock() = callback.map(|callback| (callback, data));
+    }
+
+    /// Asks the user for memory; whether the allocation should be tried again.
+    fn ask(&self, device_type: i32, device: Ordinal, requested: usize) -> bool {
+        // No lock of ours is held while the user's function runs.
+        let asked = *self.callback.lock();
+        asked.is_some_and(|(callback, data)| {
+            // SAFETY: whoever set it allowed it to be called with this data.
+            unsafe { callback(data, device_type, device, requested as u64) != 0 }
+        })
+    }
+}
+
+/// One of a device's accounts.
+struct Part {
+    accounts: Arc<DeviceAccounts>,
+    part: fn(&DeviceAccounts) -> &Account,
+}
+
+impl std::ops::Deref for Part {
+    type Target = Account;
+    fn deref(&self) -> &Account {
+        (self.part)(&self.accounts)
+    }
+}
+
+impl ForkAware for Accounts {
+    fn prepare(&self) {
+        self.devices.hold();
+        self.callback.hold();
+    }
+    fn parent(&self) {
+        // SAFETY: held by `prepare` on this thread.
+        unsafe {
+            self.devices.release();
+            self.callback.release();
+        }
+    }
+}
+
+impl<B: RuntimeApi> Managed<B> {
+    /// Allocates with `call` and remembers the block. Zero bytes are NULL (M1).
+    pub(super) fn allocate(
+        &self,
+        device: Ordinal,
+        size: usize,
+        kind: MemoryKind,
+        call: impl Fn(&B) -> Result<*mut c_void>,
+    ) -> Result<*mut c_void> {
+        self.allocate_for(device, size, kind, None, call)
+    }
+
+    fn allocate_for(
+        &self,
+        device: Ordinal,
+        size: usize,
+        kind: MemoryKind,
+        stream: Option<Stream>,
+        call: impl Fn(&B) -> Result<*mut c_void>,
+    ) -> Result<*mut c_void> {
+        self.check_device(device)?;
+        if size == 0 {
+            return Ok(std::ptr::null_mut());
+        }
+        if size > isize::MAX as usize {
+            let message = format!("{size} bytes were asked for; no address space is so large");
+            return Err(Error::new(Status::OutOfMemory, message));
+        }
+        let mut tries = 0;
+        let pointer = loop {
+            match self.try_allocate(device, size, kind, &call) {
+                Err(error) if error.status() == Status::OutOfMemory => {
+                    let again =
+                        tries < CALLBACK_TRIES && self.accounts.ask(self.device_type, device, size);
+                    if !again {
+                        return Err(error);
+                    }
+                    tries += 1;
+                }
+                outcome => break outcome?,
+            }
+        };
+        let (base, owner) = (pointer as usize, self.device_type);
+        let on_host = self.host_memory || kind != MemoryKind::Device;
+        pointers::insert(Block { base, size, kind, owner, device, on_host, stream });
+        Ok(pointer)
+    }
+
+    /// One try, and one more after the backend's cache was emptied (E4).
+    fn try_allocate(
+        &self,
+        device: Ordinal,
+        size: usize,
+        kind: MemoryKind,
+        call: &impl Fn(&B) -> Result<*mut c_void>,
+    ) -> Result<*mut c_void> {
+        if kind == MemoryKind::Host {
+            return self.on(device, call);
+        }
+        let account = self.accounts.device(device)?;
+        if let Err((used, limit)) = account.reserve(size as u64) {
+            account.failed();
+            let free = limit.saturating_sub(used);
+            let message = format!(
+                "{size} bytes were asked for; the limit of device {device} is {limit} bytes, \
+                 {used} are used, {free} are free"
+            );
+            return Err(Error::new(Status::OutOfMemory, message));
+        }
+        let outcome = match self.on(device, call) {
+            Err(error) if error.status() == Status::OutOfMemory && self.trim_all(device) => {
+                self.on(device, call)
+            }
+            outcome => outcome,
+        };
+        match &outcome {
+            Ok(_) => account.allocated(),
+            Err(error) => {
+                account.cancel(size as u64);
+                if error.status() == Status::OutOfMemory {
+                    account.failed();
+                }
+            }
+        }
+        outcome
+    }
+
+    /// Whether the backend could be asked to give its cache back.
+    fn trim_all(&self, device: Ordinal) -> bool {
+        self.has(Capabilities::MEMORY_POOL)
+            && self.on(device, |backend| backend.trim_memory(device, 0)).is_ok()
+    }
+
+    /// Frees with `call` what `kind` says it is, on the device where it is. NULL is nothing (M1).
+    pub(super) fn free(
+        &self,
+        pointer: *mut c_void,
+        kind: MemoryKind,
+        call: impl FnOnce(&B, Ordinal) -> Result<()>,
+    ) -> Result<()> {
+        if pointer.is_null() {
+            return Ok(());
+        }
+        let block = pointers::claim(pointer as usize, kind, self.device_type)?;
+        let freed = self.on(block.device, |backend| call(backend, block.device));
+        match &freed {
+            Err(error) if error.status() != Status::DeviceLost => {
+                // A failed call changes nothing (house rule 5); only a lost device keeps its memory.
+                pointers::insert(block);
+            }
+            _ => self.settle(&block)?,
+        }
+        freed
+    }
+
+    /// Takes a block out of the accounts it is in.
+    fn settle(&self, block: &Block) -> Result<()> {
+        if matches!(block.kind, MemoryKind::Host | MemoryKind::Registered) {
+            return Ok(());
+        }
+        self.accounts.device(block.device)?.freed(block.size as u64);
+        match block.stream {
+            None => {}
+            Some(Stream::DEFAULT) => {
+                self.accounts.default_stream(block.device)?.freed(block.size as u64);
+            }
+            // A stream that is gone has taken its account with it.
+            Some(stream) => {
+                if let Ok(live) = self.streams.get(stream) {
+                    live.account.freed(block.size as u64);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn allocate_on_stream(
+        &self,
+        device: Ordinal,
+        size: usize,
+        stream: Stream,
+    ) -> Result<*mut c_void> {
+        let entered = self.enter(device, stream)?;
+        let device = entered.device;
+        let native = self.has(Capabilities::STREAM_ORDERED_MEMORY);
+        let pointer =
+            self.allocate_for(device, size, MemoryKind::Device, Some(stream), |backend| {
+                if native {
+                    // SAFETY: `entered` keeps the stream alive, and it is on this device.
+                    unsafe { backend.malloc_async(device, size, stream) }
+                } else {
+                    backend.malloc_device(device, size)
+                }
+            })?;
+        if !pointer.is_null() {
+            let count = |account: &Account| {
+                // A stream has no limit of its own.
+                let _ = account.reserve(size as u64);
+                account.allocated();
+            };
+            match &entered.stream {
+                Some(live) => count(&live.account),
+                None => count(&*self.accounts.default_stream(device)?),
+            }
+        }
+        Ok(pointer)
+    }
+
+    pub(super) fn free_on_stream(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        stream: Stream,
+    ) -> Result<()> {
+        let entered = self.enter(device, stream)?;
+        let native = self.has(Capabilities::STREAM_ORDERED_MEMORY);
+        if let Some(block) = pointers::find(pointer as usize)
+            && block.device != entered.device
+        {
+            let message = format!(
+                "{pointer:p} is on device {}, the stream is of device {}",
+                block.device, entered.device
+            );
+            return Err(Error::new(Status::InvalidValue, message));
+        }
+        self.free(pointer, MemoryKind::Device, |backend, device| {
+            if native {
+                // SAFETY: `free` claimed the block; `entered` keeps the stream alive, on its device.
+                unsafe { backend.free_async(device, pointer, stream) }
+            } else {
+                // SAFETY: `free` claimed the block. M4 makes this at least as late as the stream.
+                unsafe { backend.free_device(device, pointer) }
+            }
+        })
+    }
+
+    /// # Safety
+    /// - The range is mapped memory of this process and stays so until it is unregistered.
+    pub(super) unsafe fn register(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        size: usize,
+    ) -> Result<()> {
+        self.check_device(device)?;
+        if !self.has(Capabilities::HOST_REGISTRATION) {
+            return Err(not_supported("register_host"));
+        }
+        let base = pointer as usize;
+        if base == 0 || size == 0 || size > isize::MAX as usize || base.checked_add(size).is_none()
+        {
+            let message =
+                format!("{size} bytes at {pointer:p} are no memory that can be registered");
+            return Err(Error::new(Status::InvalidValue, message));
+        }
+        let owner = self.device_type;
+        let kind = MemoryKind::Registered;
+        let block = Block { base, size, kind, owner, device, on_host: true, stream: None };
+        pointers::insert_foreign(block)?;
+        // SAFETY: the caller keeps `register_host`'s contract.
+        self.on(device, |backend| unsafe { backend.register_host(device, pointer, size) })
+            .inspect_err(|_| {
+                // Nobody else can have claimed it: the caller does not know yet that it is there.
+                let _ = pointers::claim(base, kind, owner);
+            })
+    }
+
+    pub(super) fn attributes(&self, address: usize) -> Result<LlaisysPointerAttributes> {
+        if let Some(block) = pointers::find(address) {
+            let kind = match block.kind {
+                MemoryKind::Device => MEMORY_DEVICE,
+                MemoryKind::Host => MEMORY_PINNED,
+                MemoryKind::Managed => MEMORY_MANAGED,
+                MemoryKind::Registered => MEMORY_REGISTERED,
+            };
+            return Ok(LlaisysPointerAttributes {
+                kind,
+                device_type: block.owner,
+                device: block.device,
+                base: block.base as u64,
+                size: block.size as u64,
+                ours: 1,
+                ..LlaisysPointerAttributes::pageable()
+            });
+        }
+        if address == 0 || !self.has(Capabilities::POINTER_QUERY) {
+            return Ok(LlaisysPointerAttributes::pageable());
+        }
+        let mut found = self.backend.get_pointer_attributes(address)?;
+        if found.kind != MEMORY_PAGEABLE {
+            found.device_type = self.device_type;
+        }
+        found.ours = 0;
+        Ok(found)
+    }
+
+    /// The device of a block of device memory.
+    pub(super) fn device_of(&self, pointer: *const c_void) -> Option<Ordinal> {
+        pointers::find(pointer as usize)
+            .filter(|block| block.owner == self.device_type && block.kind == MemoryKind::Device)
+            .map(|block| block.device)
+    }
+
+    pub(super) fn check_managed_range(&self, pointer: *mut c_void, size: usize) -> Result<()> {
+        let address = pointer as usize;
+        match pointers::find(address) {
+            Some(block)
+                if block.kind == MemoryKind::Managed
+                    && block.owner == self.device_type
+                    && block.holds(address, size) =>
+            {
+                Ok(())
+            }
+            _ => {
+                let message = format!(
+                    "{size} bytes at {pointer:p} are not inside one block of managed memory"
+                );
+                Err(Error::new(Status::InvalidValue, message))
+            }
+        }
+    }
+
+    pub(super) fn check_location(&self, location: i32) -> Result<()> {
+        if location == LOCATION_HOST { Ok(()) } else { self.check_device(location) }
+    }
+}

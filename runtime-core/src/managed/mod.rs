@@ -1,0 +1,752 @@
+//! `Managed<B>`: what is checked and remembered before a backend is called.
+//!
+//! Rule: every client reaches every backend through this decorator, so `B` may rely on what the
+//! module text of `api` promises, and each promise is kept in one place. No lock is held while the
+//! backend runs.
+//!
+//! | what | how | contract |
+//! |---|---|---|
+//! | device ordinals | against the backend's count, asked once | E3 |
+//! | pointers | `pointers`: claimed before a free; looked up for a copy | M1, M5, C1, D3 |
+//! | streams | `streams`: live ones only, kept alive during a call | S3, S4 |
+//! | copies | `copy_plan`: nothing, an error, or what the backend must know of the host memory | C1, C3, C4, M3 |
+//! | events | `events`: handles of the core's own, reached is remembered | V1, V2, V3 |
+//! | memory that went somewhere | `accounting`, per device and per stream | |
+//! | what a backend lacks | `managed/copies`, `managed/memory`: done with other operations | M7 |
+//! | a device that failed | `lost`: the first cause, for every later call | E5 |
+//! | host functions | `host_function`: no waiting inside | H1 |
+
+mod copies;
+mod events;
+mod memory;
+mod user_slots;
+
+use crate::api::*;
+use crate::copy_plan::{Request, Rules};
+use crate::device_type::DeviceType;
+use crate::entries::{self, Role};
+use crate::error::{Error, Result};
+use crate::events::EventTable;
+use crate::fork::{self, ForkAware};
+use crate::host_function::{self, Call};
+use crate::lost::LostDevices;
+use crate::pointers::{self, MemoryKind};
+use crate::status::Status;
+use crate::streams::{LiveStream, StreamTable};
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+/// A backend with its bookkeeping. See the module text.
+pub struct Managed<B> {
+    backend: B,
+    device_type: DeviceType,
+    /// Device memory is ordinary host memory.
+    host_memory: bool,
+    /// `LLAISYS_LAUNCH_BLOCKING=1` (S7).
+    launch_blocking: bool,
+    /// The number of devices once the backend has told it; -1 before.
+    count: AtomicI32,
+    /// This process is the child of a fork: a driver that was started before may have no devices here,
+    /// while frees of what was inherited still have to come through.
+    in_child: AtomicBool,
+    streams: StreamTable,
+    events: EventTable,
+    lost: LostDevices,
+    accounts: memory::Accounts,
+}
+
+impl<B: RuntimeApi> Managed<B> {
+    /// Puts the bookkeeping around a backend, for the rest of the process.
+    pub fn install(backend: B, device_type: DeviceType) -> &'static Managed<B> {
+        let managed: &'static Managed<B> = Box::leak(Box::new(Managed {
+            host_memory: backend
+                .capabilities()
+                .contains(Capabilities::DEVICE_MEMORY_IS_HOST_MEMORY),
+            launch_blocking: std::env::var_os("LLAISYS_LAUNCH_BLOCKING").is_some_and(|v| v == "1"),
+            backend,
+            device_type,
+            count: AtomicI32::new(-1),
+            in_child: AtomicBool::new(false),
+            streams: StreamTable::new(),
+            events: EventTable::new(),
+            lost: LostDevices::new(),
+            accounts: memory::Accounts::new(),
+        }));
+        pointers::carry_over_forks();
+        fork::register(managed);
+        managed
+    }
+
+    /// Refuses an ordinal that names no device.
+    #[inline]
+    fn check_device(&self, device: Ordinal) -> Result<()> {
+        if (0..self.count.load(Ordering::Relaxed)).contains(&device) {
+            Ok(())
+        } else {
+            self.check_device_slowly(device)
+        }
+    }
+
+    #[cold]
+    fn check_device_slowly(&self, device: Ordinal) -> Result<()> {
+        let count = self.initialize()?;
+        if (0..count).contains(&device) {
+            return Ok(());
+        }
+        let range = match count {
+            0 => "this backend has no device".to_owned(),
+            1 => "the only one is 0".to_owned(),
+            _ => format!("there are 0..={}", count - 1),
+        };
+        Err(Error::new(Status::InvalidDevice, format!("device {device} does not exist; {range}")))
+    }
+
+    /// Runs a call of the backend on a device that is there and has not failed, and remembers it
+    /// when the device fails now.
+    #[inline]
+    fn on<T>(&self, device: Ordinal, call: impl FnOnce(&B) -> Result<T>) -> Result<T> {
+        self.check_device(device)?;
+        self.lost.check(device)?;
+        call(&self.backend).map_err(|error| self.lost.note(device, error))
+    }
+
+    /// The device that an operation on `stream` runs on, and what keeps the stream alive meanwhile.
+    #[inline]
+    fn enter(&self, device: Ordinal, stream: Stream) -> Result<Entered<'_, B>> {
+        if stream.is_default() {
+            return Ok(Entered { managed: self, device, stream: None });
+        }
+        let live = self.streams.get(stream)?;
+        Ok(Entered { managed: self, device: live.device, stream: Some(live) })
+    }
+
+    /// Destroys a stream natively, if this was the last one who held it.
+    fn leave(&self, live: Arc<LiveStream>) -> Result<()> {
+        match Arc::into_inner(live) {
+            Some(LiveStream { stream, device, slots, .. }) => {
+                // The user's values go first: a destructor may still use the stream.
+                drop(slots);
+                // SAFETY: it came from the backend's `create_stream` or `adopt_stream` on this
+                // device, it is out of the table, and `into_inner` made this the only thread that
+                // holds it. The backend knows which of the two it was.
+                self.on(device, |backend| unsafe { backend.destroy_stream(device, stream) })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the backend has the operations of a capability itself.
+    fn has(&self, group: Capabilities) -> bool {
+        self.backend.capabilities().contains(group)
+    }
+
+    /// What decides about copies on a device.
+    #[inline]
+    fn rules(&self, device: Ordinal) -> Rules<impl Fn(usize) -> Result<bool>> {
+        Rules {
+            owner: self.device_type,
+            host_memory: self.host_memory,
+            is_device_memory: move |address| self.backend.is_device_memory(device, address),
+        }
+    }
+
+    /// Waits for a stream when every operation is asked to (S7).
+    fn finish(&self, device: Ordinal, stream: Stream) -> Result<()> {
+        if self.launch_blocking {
+            // SAFETY: the caller holds the stream, and it is on this device.
+            self.on(device, |backend| unsafe { backend.stream_synchronize(device, stream) })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Refuses an enqueueing call that waits (S7) inside a host function.
+    fn may_enqueue(&self) -> Result<()> {
+        if self.launch_blocking { host_function::may_block() } else { Ok(()) }
+    }
+}
+
+/// A call in progress on a stream: keeps the stream alive, and destroys it natively at the end when
+/// another thread destroyed it meanwhile.
+struct Entered<'a, B: RuntimeApi> {
+    managed: &'a Managed<B>,
+    device: Ordinal,
+    stream: Option<Arc<LiveStream>>,
+}
+
+impl<B: RuntimeApi> Drop for Entered<'_, B> {
+    fn drop(&mut self) {
+        if let Some(live) = self.stream.take() {
+            // The destroyer's call has long returned; there is nobody to report a failure to.
+            let _ = self.managed.leave(live);
+        }
+    }
+}
+
+impl<B: RuntimeApi> ForkAware for Managed<B> {
+    fn prepare(&self) {
+        self.streams.prepare();
+        self.events.prepare();
+        self.accounts.prepare();
+        self.lost.prepare();
+    }
+    fn parent(&self) {
+        self.streams.parent();
+        self.events.parent();
+        self.accounts.parent();
+        self.lost.parent();
+    }
+    fn child(&self) {
+        self.parent();
+        host_function::forget();
+        self.in_child.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<B: RuntimeApi> RuntimeApi for Managed<B> {
+    fn get_device_count(&self) -> Result<i32> {
+        match self.count.load(Ordering::Relaxed) {
+            count if count >= 0 && !self.in_child.load(Ordering::Relaxed) => Ok(count),
+            _ => self.backend.get_device_count(),
+        }
+    }
+
+    fn initialize(&self) -> Result<i32> {
+        let count = self.backend.initialize()?;
+        self.count.store(count, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    fn set_device(&self, device: Ordinal) -> Result<()> {
+        self.on(device, |backend| backend.set_device(device))
+    }
+
+    fn device_synchronize(&self, device: Ordinal) -> Result<()> {
+        host_function::may_block()?;
+        self.on(device, |backend| backend.device_synchronize(device))
+    }
+
+    fn create_stream(&self, device: Ordinal) -> Result<Stream> {
+        let stream = self.on(device, |backend| backend.create_stream(device))?;
+        self.streams.insert(stream, device);
+        Ok(stream)
+    }
+
+    unsafe fn destroy_stream(&self, _: Ordinal, stream: Stream) -> Result<()> {
+        if stream.is_default() {
+            return Ok(());
+        }
+        let live = self.streams.remove(stream)?;
+        let device = live.device;
+        let destroyed = self.leave(live);
+        if destroyed.as_ref().is_err_and(|error| error.status() != Status::DeviceLost) {
+            // A failed call changes nothing: the stream can still be named.
+            self.streams.insert(stream, device);
+        }
+        destroyed
+    }
+
+    unsafe fn stream_synchronize(&self, device: Ordinal, stream: Stream) -> Result<()> {
+        host_function::may_block()?;
+        let entered = self.enter(device, stream)?;
+        // SAFETY: `entered` keeps the stream alive, and it is on this device.
+        self.on(entered.device, |backend| unsafe {
+            backend.stream_synchronize(entered.device, stream)
+        })
+    }
+
+    fn malloc_device(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
+        self.allocate(device, size, MemoryKind::Device, |backend| {
+            backend.malloc_device(device, size)
+        })
+    }
+
+    unsafe fn free_device(&self, _: Ordinal, pointer: *mut c_void) -> Result<()> {
+        self.free(pointer, MemoryKind::Device, |backend, device| {
+            // SAFETY: `free` claimed the block, so the backend made it and it is freed once.
+            unsafe { backend.free_device(device, pointer) }
+        })
+    }
+
+    fn malloc_host(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
+        self.allocate(device, size, MemoryKind::Host, |backend| backend.malloc_host(device, size))
+    }
+
+    unsafe fn free_host(&self, _: Ordinal, pointer: *mut c_void) -> Result<()> {
+        self.free(pointer, MemoryKind::Host, |backend, device| {
+            // SAFETY: `free` claimed the block, so the backend made it and it is freed once.
+            unsafe { backend.free_host(device, pointer) }
+        })
+    }
+
+    unsafe fn memcpy_sync(
+        &self,
+        device: Ordinal,
+        dst: *mut c_void,
+        src: *const c_void,
+        size: usize,
+        kind: MemcpyKind,
+        flags: CopyFlags,
+    ) -> Result<()> {
+        host_function::may_block()?;
+        self.check_device(device)?;
+        let Some(plan) = self.rules(device).plan(Request { dst, src, size, kind, flags })? else {
+            return Ok(());
+        };
+        // The copy belongs to the device whose memory it touches, whichever is current (D3).
+        let device = plan.device.unwrap_or(device);
+        if let Some(other) = plan.other_device {
+            // SAFETY: the default stream always exists.
+            self.on(other, |backend| unsafe {
+                backend.stream_synchronize(other, Stream::DEFAULT)
+            })?;
+        }
+        // SAFETY: the plan checked ranges, kind and overlap as far as the core knows the pointers;
+        // for the rest the caller keeps `memcpy_sync`'s contract.
+        self.on(device, |backend| unsafe {
+            backend.memcpy_sync(device, dst, src, size, plan.kind, plan.flags)
+        })
+    }
+
+    #[inline]
+    unsafe fn memcpy_async(
+        &self,
+        device: Ordinal,
+        dst: *mut c_void,
+        src: *const c_void,
+        size: usize,
+        kind: MemcpyKind,
+        stream: Stream,
+        flags: CopyFlags,
+    ) -> Result<()> {
+        let entered = self.enter(device, stream)?;
+        let device = entered.device;
+        self.check_device(device)?;
+        let Some(plan) = self.rules(device).plan(Request { dst, src, size, kind, flags })? else {
+            return Ok(());
+        };
+        if self.launch_blocking || plan.flags.contains(CopyFlags::DESTINATION_PAGEABLE) {
+            host_function::may_block()?;
+        }
+        // SAFETY: as in `memcpy_sync`; `entered` keeps the stream alive, and it is on this device.
+        self.on(device, |backend| unsafe {
+            backend.memcpy_async(device, dst, src, size, plan.kind, stream, plan.flags)
+        })?;
+        self.finish(device, stream)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.backend.capabilities()
+    }
+
+    fn get_device_properties(&self, device: Ordinal) -> Result<LlaisysDeviceProperties> {
+        self.on(device, |backend| backend.get_device_properties(device))
+    }
+
+    fn get_memory_info(&self, device: Ordinal) -> Result<LlaisysMemoryInfo> {
+        self.on(device, |backend| backend.get_memory_info(device))
+    }
+
+    unsafe fn stream_query(&self, device: Ordinal, stream: Stream) -> Result<bool> {
+        let entered = self.enter(device, stream)?;
+        // SAFETY: `entered` keeps the stream alive, and it is on this device.
+        self.on(entered.device, |backend| unsafe { backend.stream_query(entered.device, stream) })
+    }
+
+    unsafe fn launch_host_function(
+        &self,
+        device: Ordinal,
+        stream: Stream,
+        function: HostFunction,
+        data: *mut c_void,
+    ) -> Result<()> {
+        self.may_enqueue()?;
+        let entered = self.enter(device, stream)?;
+        let device = entered.device;
+        let packed = Call::pack(function, data);
+        // SAFETY: `entered` keeps the stream alive, and it is on this device; `Call::run` with this
+        // argument is what the caller allowed.
+        let launched = self.on(device, |backend| unsafe {
+            backend.launch_host_function(device, stream, Call::run, packed)
+        });
+        if let Err(error) = launched {
+            // SAFETY: the backend did not accept the call, so nobody will run it.
+            unsafe { Call::discard(packed) };
+            return Err(error);
+        }
+        // The function was accepted and will run, so its data is no longer the caller's: a failure of
+        // the wait must not say otherwise. The next call on the device reports it.
+        let _ = self.finish(device, stream);
+        Ok(())
+    }
+
+    fn is_device_memory(&self, device: Ordinal, address: usize) -> Result<bool> {
+        match pointers::find(address) {
+            Some(block) if block.owner == self.device_type => Ok(block.kind.is_device()),
+            _ => self.on(device, |backend| backend.is_device_memory(device, address)),
+        }
+    }
+
+    // Devices and their links.
+
+    fn get_peer_link(&self, device: Ordinal, peer: Ordinal) -> Result<LlaisysPeerLink> {
+        self.check_device(peer)?;
+        if device == peer {
+            self.check_device(device)?;
+            let link = LlaisysPeerLink {
+                can_access: 1,
+                enabled: 1,
+                native_atomics: 1,
+                ..LlaisysPeerLink::staged()
+            };
+            return Ok(LlaisysPeerLink { kind: LINK_SAME_DEVICE, ..link });
+        }
+        self.on(device, |backend| backend.get_peer_link(device, peer))
+    }
+
+    fn enable_peer_access(&self, device: Ordinal, peer: Ordinal) -> Result<()> {
+        self.check_device(peer)?;
+        if device == peer {
+            let message = format!("device {device} reaches its own memory already");
+            return Err(Error::new(Status::InvalidValue, message));
+        }
+        self.on(device, |backend| backend.enable_peer_access(device, peer))
+    }
+
+    // Streams of other kinds.
+
+    fn create_stream_with(
+        &self,
+        device: Ordinal,
+        flags: StreamFlags,
+        priority: i32,
+    ) -> Result<Stream> {
+        let stream =
+            self.on(device, |backend| backend.create_stream_with(device, flags, priority))?;
+        self.streams.insert(stream, device);
+        Ok(stream)
+    }
+
+    fn get_stream_priority_range(&self, device: Ordinal) -> Result<PriorityRange> {
+        self.on(device, |backend| backend.get_stream_priority_range(device))
+    }
+
+    unsafe fn adopt_stream(&self, native: *mut c_void) -> Result<Ordinal> {
+        let stream = Stream(native);
+        if stream.is_default() {
+            let message = "NULL is the default stream of the current device; it is there already";
+            return Err(Error::new(Status::InvalidValue, message));
+        }
+        if let Ok(live) = self.streams.get(stream) {
+            return Ok(live.device);
+        }
+        // SAFETY: the caller says that it is a live native stream.
+        let device = unsafe { self.backend.adopt_stream(native) }?;
+        self.streams.insert(stream, device);
+        Ok(device)
+    }
+
+    fn get_stream_device(&self, stream: Stream) -> Result<Ordinal> {
+        self.streams.get(stream).map(|live| live.device)
+    }
+
+    // Events: see `managed/events`.
+
+    fn create_event(&self, device: Ordinal, flags: EventFlags) -> Result<Event> {
+        self.make_event(device, flags)
+    }
+
+    unsafe fn destroy_event(&self, _: Ordinal, event: Event) -> Result<()> {
+        self.remove_event(event)
+    }
+
+    unsafe fn record_event(&self, device: Ordinal, event: Event, stream: Stream) -> Result<()> {
+        self.record(device, event, stream)
+    }
+
+    unsafe fn stream_wait_event(
+        &self,
+        device: Ordinal,
+        stream: Stream,
+        event: Event,
+    ) -> Result<()> {
+        self.wait_in_stream(device, stream, event)
+    }
+
+    #[inline]
+    unsafe fn event_query(&self, _: Ordinal, event: Event) -> Result<bool> {
+        if self.events.is_known_reached(event)? { Ok(true) } else { self.ask_event(event) }
+    }
+
+    unsafe fn event_synchronize(&self, _: Ordinal, event: Event) -> Result<()> {
+        self.wait_for_event(event)
+    }
+
+    unsafe fn event_elapsed(&self, _: Ordinal, start: Event, end: Event) -> Result<i64> {
+        self.elapsed(start, end)
+    }
+
+    fn get_native_event(&self, event: Event) -> Result<*mut c_void> {
+        self.in_event(event, |call| Ok(call.native.0))
+    }
+
+    // Memory of other kinds: see `managed/memory`.
+
+    unsafe fn malloc_async(
+        &self,
+        device: Ordinal,
+        size: usize,
+        stream: Stream,
+    ) -> Result<*mut c_void> {
+        self.allocate_on_stream(device, size, stream)
+    }
+
+    unsafe fn free_async(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        stream: Stream,
+    ) -> Result<()> {
+        self.free_on_stream(device, pointer, stream)
+    }
+
+    fn malloc_managed(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
+        self.allocate(device, size, MemoryKind::Managed, |backend| {
+            backend.malloc_managed(device, size)
+        })
+    }
+
+    unsafe fn free_managed(&self, _: Ordinal, pointer: *mut c_void) -> Result<()> {
+        self.free(pointer, MemoryKind::Managed, |backend, device| {
+            // SAFETY: `free` claimed the block, so the backend made it and it is freed once.
+            unsafe { backend.free_managed(device, pointer) }
+        })
+    }
+
+    unsafe fn prefetch_managed(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        size: usize,
+        location: i32,
+        stream: Stream,
+    ) -> Result<()> {
+        if size == 0 {
+            return Ok(());
+        }
+        self.check_managed_range(pointer, size)?;
+        self.check_location(location)?;
+        self.on_stream(device, stream, |backend, device| {
+            // SAFETY: the range was checked; `on_stream` keeps the stream alive.
+            unsafe { backend.prefetch_managed(device, pointer, size, location, stream) }
+        })
+    }
+
+    unsafe fn advise_managed(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        size: usize,
+        advice: MemoryAdvice,
+        location: i32,
+    ) -> Result<()> {
+        if size == 0 {
+            return Ok(());
+        }
+        self.check_managed_range(pointer, size)?;
+        self.check_location(location)?;
+        // SAFETY: the range was checked.
+        self.on(device, |backend| unsafe {
+            backend.advise_managed(device, pointer, size, advice, location)
+        })
+    }
+
+    unsafe fn register_host(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        size: usize,
+    ) -> Result<()> {
+        // SAFETY: the caller keeps `register_host`'s contract.
+        unsafe { self.register(device, pointer, size) }
+    }
+
+    unsafe fn unregister_host(&self, _: Ordinal, pointer: *mut c_void) -> Result<()> {
+        self.free(pointer, MemoryKind::Registered, |backend, device| {
+            // SAFETY: `free` claimed the block, so it is registered and is unregistered once.
+            unsafe { backend.unregister_host(device, pointer) }
+        })
+    }
+
+    fn get_pointer_attributes(&self, address: usize) -> Result<LlaisysPointerAttributes> {
+        self.attributes(address)
+    }
+
+    // Fills and other copies: see `managed/copies`.
+
+    unsafe fn memset_async(
+        &self,
+        device: Ordinal,
+        dst: *mut c_void,
+        pattern: Pattern,
+        size: usize,
+        stream: Stream,
+    ) -> Result<()> {
+        // SAFETY: the caller keeps `memset_async`'s contract.
+        unsafe { self.fill(device, dst, pattern, size, stream) }
+    }
+
+    unsafe fn memset_sync(
+        &self,
+        device: Ordinal,
+        dst: *mut c_void,
+        pattern: Pattern,
+        size: usize,
+    ) -> Result<()> {
+        host_function::may_block()?;
+        let device = self.device_of(dst).unwrap_or(device);
+        // SAFETY: the caller keeps `memset_sync`'s contract; the default stream always exists.
+        unsafe {
+            self.fill(device, dst, pattern, size, Stream::DEFAULT)?;
+            self.stream_synchronize(device, Stream::DEFAULT)
+        }
+    }
+
+    unsafe fn memcpy_3d_async(
+        &self,
+        device: Ordinal,
+        copy: &LlaisysCopy3D,
+        stream: Stream,
+        flags: CopyFlags,
+    ) -> Result<()> {
+        // SAFETY: the caller keeps `memcpy_3d_async`'s contract.
+        unsafe { self.copy_3d(device, copy, stream, flags) }
+    }
+
+    unsafe fn memcpy_3d_sync(&self, device: Ordinal, copy: &LlaisysCopy3D) -> Result<()> {
+        host_function::may_block()?;
+        let device = self.device_of(copy.dst).or(self.device_of(copy.src)).unwrap_or(device);
+        // SAFETY: the caller keeps `memcpy_3d_sync`'s contract; the default stream always exists, and
+        // waiting for it keeps host memory valid for as long as the copy runs.
+        unsafe {
+            self.copy_3d(device, copy, Stream::DEFAULT, CopyFlags::HOST_BUFFER_PROMISED)?;
+            self.stream_synchronize(device, Stream::DEFAULT)
+        }
+    }
+
+    unsafe fn memcpy_batch_async(
+        &self,
+        device: Ordinal,
+        ranges: &[LlaisysCopyRange],
+        kind: MemcpyKind,
+        stream: Stream,
+        flags: CopyFlags,
+    ) -> Result<()> {
+        // SAFETY: the caller keeps `memcpy_batch_async`'s contract.
+        unsafe { self.copy_batch(device, ranges, kind, stream, flags) }
+    }
+
+    // Accounting.
+
+    fn get_reserved_memory(&self, device: Ordinal) -> Result<u64> {
+        self.get_memory_statistics(device).map(|statistics| statistics.reserved_bytes)
+    }
+
+    fn trim_memory(&self, device: Ordinal, keep: u64) -> Result<()> {
+        self.check_device(device)?;
+        if self.has(Capabilities::MEMORY_POOL) {
+            self.on(device, |backend| backend.trim_memory(device, keep))
+        } else {
+            // Nothing is cached.
+            Ok(())
+        }
+    }
+
+    fn get_memory_statistics(&self, device: Ordinal) -> Result<LlaisysMemoryStatistics> {
+        self.check_device(device)?;
+        let reserved = if self.has(Capabilities::MEMORY_POOL) {
+            self.on(device, |backend| backend.get_reserved_memory(device))?
+        } else {
+            0
+        };
+        Ok(self.accounts.device(device)?.statistics(reserved))
+    }
+
+    fn get_stream_memory_statistics(
+        &self,
+        device: Ordinal,
+        stream: Stream,
+    ) -> Result<LlaisysMemoryStatistics> {
+        let entered = self.enter(device, stream)?;
+        self.check_device(entered.device)?;
+        Ok(match &entered.stream {
+            Some(live) => live.account.statistics(0),
+            None => self.accounts.default_stream(entered.device)?.statistics(0),
+        })
+    }
+
+    fn reset_peak_memory(&self, device: Ordinal) -> Result<()> {
+        self.check_device(device)?;
+        self.accounts.device(device)?.reset_peak();
+        Ok(())
+    }
+
+    fn set_memory_limit(&self, device: Ordinal, limit: u64) -> Result<()> {
+        self.check_device(device)?;
+        self.accounts.device(device)?.set_limit(limit);
+        Ok(())
+    }
+
+    unsafe fn set_out_of_memory_callback(
+        &self,
+        callback: Option<OutOfMemoryCallback>,
+        data: *mut c_void,
+    ) -> Result<()> {
+        self.accounts.set_callback(callback, data);
+        Ok(())
+    }
+
+    // Users' values: see `managed/user_slots`.
+
+    unsafe fn set_thread_slot(
+        &self,
+        device: Ordinal,
+        key: u64,
+        value: *mut c_void,
+        destructor: Option<SlotDestructor>,
+    ) -> Result<()> {
+        self.keep_for_thread(device, key, value, destructor)
+    }
+
+    fn get_thread_slot(&self, device: Ordinal, key: u64) -> Result<*mut c_void> {
+        self.kept_for_thread(device, key)
+    }
+
+    unsafe fn set_stream_slot(
+        &self,
+        stream: Stream,
+        key: u64,
+        value: *mut c_void,
+        destructor: Option<SlotDestructor>,
+    ) -> Result<()> {
+        self.keep_for_stream(stream, key, value, destructor)
+    }
+
+    fn get_stream_slot(&self, stream: Stream, key: u64) -> Result<*mut c_void> {
+        self.kept_for_stream(stream, key)
+    }
+
+    fn get_operation_support(&self, operation: &str) -> Result<Support> {
+        let Some(entry) = entries::find(operation) else {
+            let message = format!("`{operation}` is the name of no entry of the table");
+            return Err(Error::new(Status::InvalidValue, message));
+        };
+        Ok(match entry.role {
+            Role::Required | Role::Core => Support::Native,
+            Role::Optional(group) | Role::Emulated(group) if self.has(group) => Support::Native,
+            Role::Emulated(_) => Support::Emulated,
+            Role::Optional(_) => Support::Unsupported,
+        })
+    }
+}

@@ -1,0 +1,5 @@
+//! Has the protocols compiled as models, in this crate only.
+
+fn main() {
+    println!("cargo:rustc-cfg=loom");
+}
