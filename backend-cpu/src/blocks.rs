@@ -6,7 +6,7 @@
 use llaisys_runtime_core::api::Ordinal;
 use llaisys_runtime_core::lock::{ForkLock, Mutex};
 use llaisys_runtime_core::{Error, Result, Status};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 
 /// What a block was allocated as.
@@ -14,6 +14,8 @@ use std::ffi::c_void;
 pub enum Place {
     /// Memory of this device.
     Device(Ordinal),
+    /// Managed memory: of a device, for the host and every device.
+    Managed,
     /// Pinned host memory, usable with every device.
     Host,
 }
@@ -22,6 +24,7 @@ impl Place {
     fn named(self) -> String {
         match self {
             Place::Device(ordinal) => format!("memory of CPU device {ordinal}"),
+            Place::Managed => "managed memory of the CPU".to_owned(),
             Place::Host => "pinned host memory of the CPU".to_owned(),
         }
     }
@@ -36,11 +39,28 @@ pub struct Block {
     pub size: usize,
     /// What it is.
     pub place: Place,
+    /// The device that it was allocated for.
+    pub device: Ordinal,
+}
+
+impl Block {
+    /// Whether these bytes lie in it.
+    pub fn holds(&self, address: usize, size: usize) -> bool {
+        address
+            .checked_sub(self.address)
+            .and_then(|offset| self.size.checked_sub(offset))
+            .is_some_and(|rest| size <= rest)
+    }
+
+    /// Whether it counts as memory of a device.
+    pub fn is_on(&self, device: Ordinal) -> bool {
+        self.place != Place::Host && self.device == device
+    }
 }
 
 /// Every block that is allocated and not freed, in parts with a lock each.
 pub struct Blocks {
-    parts: [Mutex<HashMap<usize, Block>>; PARTS],
+    parts: [Mutex<BTreeMap<usize, Block>>; PARTS],
 }
 
 const PARTS: usize = 64;
@@ -48,10 +68,10 @@ const PARTS: usize = 64;
 impl Blocks {
     /// No blocks.
     pub fn new() -> Blocks {
-        Blocks { parts: std::array::from_fn(|_| Mutex::new(HashMap::new())) }
+        Blocks { parts: std::array::from_fn(|_| Mutex::new(BTreeMap::new())) }
     }
 
-    fn part(&self, address: usize) -> &Mutex<HashMap<usize, Block>> {
+    fn part(&self, address: usize) -> &Mutex<BTreeMap<usize, Block>> {
         // The low bits are equal for all blocks; the top bits of a product depend on all others.
         let mixed = (address as u64 >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         &self.parts[(mixed >> (u64::BITS - PARTS.ilog2())) as usize]
@@ -90,18 +110,24 @@ impl Blocks {
         }
     }
 
-    /// The bytes of the device blocks and of the host blocks. Only right while nothing changes.
-    pub fn bytes(&self) -> (u64, u64) {
-        let (mut device, mut host) = (0, 0);
-        for part in &self.parts {
-            for block in part.lock().values() {
-                match block.place {
-                    Place::Device(_) => device += block.size as u64,
-                    Place::Host => host += block.size as u64,
-                }
-            }
+    /// The block that a byte lies in. Looks into every part unless the byte is the first of one.
+    pub fn find(&self, address: usize) -> Option<Block> {
+        if let Some(block) = self.part(address).lock().get(&address) {
+            return Some(*block);
         }
-        (device, host)
+        let before = |part: &Mutex<BTreeMap<usize, Block>>| {
+            part.lock().range(..=address).next_back().map(|(_, block)| *block)
+        };
+        self.parts.iter().filter_map(before).find(|block| block.holds(address, 1))
+    }
+
+    /// The bytes of these blocks. Only right while nothing changes.
+    pub fn bytes(&self, which: impl Fn(&Block) -> bool) -> u64 {
+        let bytes = |part: &Mutex<BTreeMap<usize, Block>>| -> u64 {
+            let blocks = part.lock();
+            blocks.values().filter(|block| which(block)).map(|block| block.size as u64).sum()
+        };
+        self.parts.iter().map(bytes).sum()
     }
 
     /// Before a fork: keeps the locks.

@@ -33,7 +33,7 @@ struct Used {
 impl Used {
     fn of(&mut self, place: Place) -> &mut u64 {
         match place {
-            Place::Device(_) => &mut self.device,
+            Place::Device(_) | Place::Managed => &mut self.device,
             Place::Host => &mut self.host,
         }
     }
@@ -52,7 +52,7 @@ impl Budget {
     /// All bytes that a place may have.
     pub fn total(&self, place: Place) -> u64 {
         match place {
-            Place::Device(_) => self.device,
+            Place::Device(_) | Place::Managed => self.device,
             Place::Host => self.machine,
         }
     }
@@ -60,7 +60,7 @@ impl Budget {
     fn unused(&self, place: Place, used: Used) -> u64 {
         let all = self.machine.saturating_sub(used.device).saturating_sub(used.host);
         match place {
-            Place::Device(_) => all.min(self.device.saturating_sub(used.device)),
+            Place::Device(_) | Place::Managed => all.min(self.device.saturating_sub(used.device)),
             Place::Host => all,
         }
     }

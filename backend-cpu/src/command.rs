@@ -1,10 +1,15 @@
 //! One piece of work on a stream, as a record of fixed size.
 //!
-//! Rule: a record is a cache line with its number at most and owns nothing but a staging buffer, so
-//! that enqueueing allocates nothing.
+//! Rule: a record is a cache line with its number at most, so that enqueueing allocates nothing: only
+//! what was staged, a pitched copy and a batch are kept outside of it.
 
+use crate::batch::Batch;
+use crate::events::EventSlot;
+use crate::fill::Fill;
+use crate::pitched::Pitched;
 use crate::staging::StagingBuffer;
 use crate::stream::Position;
+use crate::transfer::Transfer;
 use crate::worker;
 use llaisys_runtime_core::api::HostFunction;
 use std::ffi::c_void;
@@ -20,6 +25,12 @@ pub enum Command {
         /// What.
         source: StagingBuffer,
     },
+    /// Copies rows.
+    Pitched(Box<Pitched>),
+    /// Copies many ranges.
+    Batch(Box<Batch>),
+    /// Fills memory with a pattern.
+    Fill(Fill),
     /// Calls a function of the user's (H1).
     HostFunction {
         /// The function.
@@ -29,6 +40,13 @@ pub enum Command {
     },
     /// Waits until another stream has passed a point.
     Wait(Position),
+    /// Takes the time for the record of an event.
+    Mark {
+        /// The event.
+        event: &'static EventSlot,
+        /// Which of its records.
+        record: u64,
+    },
 }
 
 const _: () = assert!(size_of::<(u64, Command)>() <= 64, "a record is one cache line");
@@ -51,11 +69,18 @@ impl Command {
                 // SAFETY: `source` is read whole; the destination is promised by our caller.
                 unsafe { copy.run() };
             }
+            // SAFETY: passed on from our caller.
+            Command::Pitched(pitched) => unsafe { pitched.run() },
+            // SAFETY: passed on from our caller.
+            Command::Batch(batch) => unsafe { batch.run() },
+            // SAFETY: passed on from our caller.
+            Command::Fill(fill) => unsafe { fill.run() },
             Command::HostFunction { function, data } => {
                 // SAFETY: passed on from our caller.
                 worker::as_host_function(|| unsafe { function(data) });
             }
             Command::Wait(position) => position.wait(),
+            Command::Mark { event, record } => event.mark_reached(record),
         }
     }
 }

@@ -23,7 +23,7 @@ pub struct Configuration {
     pub memory_limit: Option<u64>,
     /// How much work can be queued on a stream before enqueueing waits.
     pub queue_capacity: usize,
-    /// How many bytes of pageable sources can be staged at a time.
+    /// How many bytes of pageable sources, and of the lists of batches, can be kept at a time.
     pub staging_bytes: usize,
     /// After how long without work a stream's thread ends.
     pub worker_idle: Duration,

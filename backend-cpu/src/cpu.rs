@@ -1,7 +1,7 @@
 //! `Cpu`: the operations of the runtime, each in a few lines over `engine`.
 //!
-//! Rule: whether an asynchronous copy is done at once, staged, waited for or just queued is decided
-//! here and nowhere else (contract C3, S8):
+//! Rule: whether an asynchronous copy, of whatever shape, is done at once, staged, waited for or just
+//! queued is decided here and nowhere else (contract C3, S8):
 //!
 //! | the copy | nothing pending | work pending |
 //! |---|---|---|
@@ -9,22 +9,29 @@
 //! | the same with `AT_ONCE_IF_IDLE` | done by the caller | queued |
 //! | from pageable memory | done by the caller | staged and queued; above the bound queued and waited for |
 //! | into pageable memory | done by the caller | queued and waited for |
+//! | of so many ranges that the list is above the bound | done by the caller | queued and waited for |
 //!
-//! Beside what `Managed` checks, devices, stream handles and pointers to free are checked again,
-//! because here that costs little and lets a raw backend be used without undefined behaviour.
+//! Beside what `Managed` checks, devices, stream and event handles and pointers to free are checked
+//! again, because here that costs little and lets a raw backend be used without undefined behaviour.
+//!
+//! What has no meaning on a CPU: `adopt_stream`. All else is there, and native.
 
+use crate::batch::Batch;
 use crate::blocks::Place;
 use crate::command::{Command, Copy};
 use crate::configuration::Configuration;
 use crate::device::Device;
 use crate::engine::Engine;
+use crate::events::Snapshot;
+use crate::fill::Fill;
+use crate::handle::Handle;
+use crate::pitched::Pitched;
+use crate::registrations::Registration;
 use crate::stream::Position;
-use crate::{devices, worker};
-use llaisys_runtime_core::api::{
-    Capabilities, CopyFlags, HostFunction, LlaisysDeviceProperties, LlaisysMemoryInfo, MemcpyKind,
-    Ordinal, RuntimeApi, Stream,
-};
-use llaisys_runtime_core::{Error, Result, Status};
+use crate::transfer::Transfer;
+use crate::{devices, pages, worker};
+use llaisys_runtime_core::api::*;
+use llaisys_runtime_core::{Error, Result, Status, device_type};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::AtomicPtr;
@@ -75,6 +82,66 @@ impl Cpu {
     fn device(&self, ordinal: Ordinal) -> Result<&'static Device> {
         self.engine().device(ordinal)
     }
+
+    #[inline]
+    fn event(&self, device: Ordinal, event: Event) -> Result<Snapshot> {
+        self.device(device)?.event(event)
+    }
+
+    /// Does what the table above says with a copy. `must_wait`: it may not be queued and left.
+    ///
+    /// # Safety
+    /// - The copy's ranges are as `memcpy_async` wants them, for these flags.
+    unsafe fn transfer<T: Transfer>(
+        &self,
+        device: &'static Device,
+        stream: Stream,
+        flags: CopyFlags,
+        mut transfer: T,
+        must_wait: bool,
+    ) -> Result<()> {
+        let promised = flags.contains(CopyFlags::HOST_BUFFER_PROMISED);
+        let from_pageable = !promised && flags.contains(CopyFlags::SOURCE_PAGEABLE);
+        let must_wait = must_wait || !promised && flags.contains(CopyFlags::DESTINATION_PAGEABLE);
+        let at_once = flags.contains(CopyFlags::AT_ONCE_IF_IDLE) || from_pageable || must_wait;
+        if at_once && let Some(claim) = device.claim(stream)? {
+            // SAFETY: by the contract above.
+            unsafe { transfer.run() };
+            drop(claim);
+            return Ok(());
+        }
+        if from_pageable && !must_wait {
+            // SAFETY: by the contract above.
+            if let Some(command) = unsafe { transfer.staged(&self.engine().staging) } {
+                device.enqueue(stream, command)?;
+                return Ok(());
+            }
+        }
+        let must_wait = must_wait || from_pageable;
+        if must_wait {
+            worker::check_may_wait(T::OPERATION)?;
+        }
+        let position = device.enqueue(stream, transfer.queued())?;
+        if must_wait {
+            position.wait();
+        }
+        Ok(())
+    }
+
+    /// Refuses what is not inside one block of managed memory, and what is no location.
+    fn check_managed(&self, pointer: *mut c_void, size: usize, location: i32) -> Result<()> {
+        if location != LOCATION_HOST {
+            self.device(location)?;
+        }
+        let address = pointer as usize;
+        let block = self.engine().memory.find(address);
+        if block.is_some_and(|block| block.place == Place::Managed && block.holds(address, size)) {
+            return Ok(());
+        }
+        let message =
+            format!("{size} bytes at {pointer:p} are not inside a block of managed memory");
+        Err(Error::new(Status::InvalidValue, message))
+    }
 }
 
 impl Default for Cpu {
@@ -92,15 +159,17 @@ fn copy_of(dst: *mut c_void, src: *const c_void, size: usize) -> Result<Option<C
     if size == 0 || dst.cast_const() == src {
         return Ok(None);
     }
-    for (pointer, name) in [(dst.cast_const(), "destination"), (src, "source")] {
-        if pointer.is_null() {
-            return Err(Error::new(
-                Status::InvalidValue,
-                format!("the {name} of a copy of {size} bytes is NULL"),
-            ));
-        }
-    }
+    check_not_null(dst, "the destination of a copy")?;
+    check_not_null(src, "the source of a copy")?;
     Ok(Some(Copy { dst, src, size }))
+}
+
+fn check_not_null(pointer: *const c_void, what: &str) -> Result<()> {
+    if pointer.is_null() {
+        Err(Error::new(Status::InvalidValue, format!("{what} is NULL")))
+    } else {
+        Ok(())
+    }
 }
 
 impl RuntimeApi for Cpu {
@@ -121,7 +190,7 @@ impl RuntimeApi for Cpu {
     }
 
     fn create_stream(&self, device: Ordinal) -> Result<Stream> {
-        self.device(device)?.create_stream()
+        self.device(device)?.create_stream(StreamFlags::BLOCKING)
     }
 
     unsafe fn destroy_stream(&self, device: Ordinal, stream: Stream) -> Result<()> {
@@ -137,7 +206,7 @@ impl RuntimeApi for Cpu {
 
     fn malloc_device(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
         self.device(device)?;
-        self.engine().allocate(Place::Device(device), size)
+        self.engine().allocate(device, Place::Device(device), size)
     }
 
     unsafe fn free_device(&self, device: Ordinal, pointer: *mut c_void) -> Result<()> {
@@ -147,7 +216,7 @@ impl RuntimeApi for Cpu {
 
     fn malloc_host(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
         self.device(device)?;
-        self.engine().allocate(Place::Host, size)
+        self.engine().allocate(device, Place::Host, size)
     }
 
     unsafe fn free_host(&self, device: Ordinal, pointer: *mut c_void) -> Result<()> {
@@ -189,32 +258,8 @@ impl RuntimeApi for Cpu {
         let Some(copy) = copy_of(dst, src, size)? else {
             return device.position(stream).map(drop);
         };
-        let promised = flags.contains(CopyFlags::HOST_BUFFER_PROMISED);
-        let from_pageable = !promised && flags.contains(CopyFlags::SOURCE_PAGEABLE);
-        let into_pageable = !promised && flags.contains(CopyFlags::DESTINATION_PAGEABLE);
-        let at_once = flags.contains(CopyFlags::AT_ONCE_IF_IDLE) || from_pageable || into_pageable;
-        if at_once && let Some(claim) = device.claim(stream)? {
-            // SAFETY: the ranges are promised by the trait.
-            unsafe { copy.run() };
-            drop(claim);
-            return Ok(());
-        }
-        if from_pageable && !into_pageable {
-            // SAFETY: the source is promised by the trait.
-            if let Some(source) = unsafe { self.engine().staging.copy(src, size) } {
-                device.enqueue(stream, Command::StagedCopy { dst, source })?;
-                return Ok(());
-            }
-        }
-        let wait = from_pageable || into_pageable;
-        if wait {
-            worker::check_may_wait("memcpy_async with pageable memory behind pending work")?;
-        }
-        let position = device.enqueue(stream, Command::Copy(copy))?;
-        if wait {
-            position.wait();
-        }
-        Ok(())
+        // SAFETY: the ranges are promised by the trait.
+        unsafe { self.transfer(device, stream, flags, copy, false) }
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -222,6 +267,17 @@ impl RuntimeApi for Cpu {
             .with(Capabilities::DEVICE_INFORMATION)
             .with(Capabilities::STREAM_QUERY)
             .with(Capabilities::HOST_FUNCTIONS)
+            .with(Capabilities::POINTER_QUERY)
+            .with(Capabilities::STREAM_OPTIONS)
+            .with(Capabilities::EVENTS)
+            .with(Capabilities::STREAM_ORDERED_MEMORY)
+            .with(Capabilities::MANAGED_MEMORY)
+            .with(Capabilities::HOST_REGISTRATION)
+            .with(Capabilities::FILL)
+            .with(Capabilities::PITCHED_COPIES)
+            .with(Capabilities::BATCHED_COPIES)
+            .with(Capabilities::PEERS)
+            .with(Capabilities::MEMORY_POOL)
     }
 
     fn get_device_properties(&self, device: Ordinal) -> Result<LlaisysDeviceProperties> {
@@ -229,7 +285,8 @@ impl RuntimeApi for Cpu {
         let engine = self.engine();
         let total = engine.memory.total(Place::Device(device));
         let remark = &engine.configuration.remark;
-        Ok(devices::properties(device, engine.device_count(), total, remark))
+        let (count, capabilities) = (engine.device_count(), self.capabilities());
+        Ok(devices::properties(device, count, total, remark, capabilities))
     }
 
     fn get_memory_info(&self, device: Ordinal) -> Result<LlaisysMemoryInfo> {
@@ -249,6 +306,292 @@ impl RuntimeApi for Cpu {
         data: *mut c_void,
     ) -> Result<()> {
         self.device(device)?.enqueue(stream, Command::HostFunction { function, data })?;
+        Ok(())
+    }
+
+    /// Only what this backend made counts: other memory of the process is the host's.
+    fn is_device_memory(&self, device: Ordinal, address: usize) -> Result<bool> {
+        self.device(device)?;
+        let block = self.engine().memory.find(address);
+        Ok(block.is_some_and(|block| block.place != Place::Host))
+    }
+
+    // Devices and their links.
+
+    /// Virtual devices are views of the same memory, and nothing can be switched off.
+    fn get_peer_link(&self, device: Ordinal, peer: Ordinal) -> Result<LlaisysPeerLink> {
+        self.device(device)?;
+        self.device(peer)?;
+        let kind = if device == peer { LINK_SAME_DEVICE } else { LINK_SHARED_MEMORY };
+        let link = LlaisysPeerLink::staged();
+        Ok(LlaisysPeerLink { can_access: 1, enabled: 1, kind, native_atomics: 1, ..link })
+    }
+
+    /// It always is.
+    fn enable_peer_access(&self, device: Ordinal, peer: Ordinal) -> Result<()> {
+        self.device(device)?;
+        self.device(peer).map(drop)
+    }
+
+    // Streams of other kinds.
+
+    /// There is one priority, which the range says: all workers are alike to the kernel, which lets
+    /// nobody but root prefer one.
+    fn create_stream_with(
+        &self,
+        device: Ordinal,
+        flags: StreamFlags,
+        _priority: i32,
+    ) -> Result<Stream> {
+        self.device(device)?.create_stream(flags)
+    }
+
+    fn get_stream_priority_range(&self, device: Ordinal) -> Result<PriorityRange> {
+        self.device(device)?;
+        Ok(PriorityRange { least: 0, greatest: 0 })
+    }
+
+    /// Has no meaning here: a CPU has no driver whose streams others could have, so there is no
+    /// native stream but ours.
+    unsafe fn adopt_stream(&self, native: *mut c_void) -> Result<Ordinal> {
+        Err(Error::new(
+            Status::NotSupported,
+            format!("{native:p} cannot be taken in: a CPU has no native streams of anybody else"),
+        ))
+    }
+
+    // Events.
+
+    fn create_event(&self, device: Ordinal, flags: EventFlags) -> Result<Event> {
+        self.device(device)?.create_event(flags)
+    }
+
+    unsafe fn destroy_event(&self, device: Ordinal, event: Event) -> Result<()> {
+        self.device(device)?.destroy_event(event)
+    }
+
+    unsafe fn record_event(&self, device: Ordinal, event: Event, stream: Stream) -> Result<()> {
+        self.device(device)?.record_event(event, stream)
+    }
+
+    unsafe fn stream_wait_event(
+        &self,
+        device: Ordinal,
+        stream: Stream,
+        event: Event,
+    ) -> Result<()> {
+        let device = self.device(device)?;
+        // Bits that name no device name no event either.
+        let owner = self.device(Handle::from_event(event).device.into()).unwrap_or(device);
+        let found = owner.event(event)?;
+        match found.record {
+            Some(position) => device.wait_for(stream, position),
+            None => device.position(stream).map(drop),
+        }
+    }
+
+    #[inline]
+    unsafe fn event_query(&self, device: Ordinal, event: Event) -> Result<bool> {
+        Ok(self.event(device, event)?.is_reached())
+    }
+
+    unsafe fn event_synchronize(&self, device: Ordinal, event: Event) -> Result<()> {
+        let found = self.event(device, event)?;
+        let Some(position) = found.record.filter(|position| !position.is_reached()) else {
+            return Ok(());
+        };
+        worker::check_may_wait("event_synchronize")?;
+        if found.flags.contains(EventFlags::BLOCKING_WAIT) {
+            position.wait();
+        } else {
+            position.spin();
+        }
+        Ok(())
+    }
+
+    unsafe fn event_elapsed(&self, device: Ordinal, start: Event, end: Event) -> Result<i64> {
+        let start = self.event(device, start)?.time()?;
+        Ok(self.event(device, end)?.time()? - start)
+    }
+
+    // Memory of other kinds.
+
+    /// Memory of the host can be used at once; the order of the stream is kept by what uses it.
+    unsafe fn malloc_async(
+        &self,
+        device: Ordinal,
+        size: usize,
+        stream: Stream,
+    ) -> Result<*mut c_void> {
+        self.device(device)?.position(stream)?;
+        self.engine().allocate(device, Place::Device(device), size)
+    }
+
+    unsafe fn free_async(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        stream: Stream,
+    ) -> Result<()> {
+        self.engine().free_in_order(device, pointer, stream)
+    }
+
+    fn malloc_managed(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
+        self.device(device)?;
+        self.engine().allocate(device, Place::Managed, size)
+    }
+
+    unsafe fn free_managed(&self, device: Ordinal, pointer: *mut c_void) -> Result<()> {
+        self.device(device)?;
+        self.engine().free(Place::Managed, pointer)
+    }
+
+    /// The memory is where every device and the host can use it already; what was swapped out is
+    /// asked back. That changes nothing that work on the stream could see, so it needs no place in
+    /// the stream's order.
+    unsafe fn prefetch_managed(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        size: usize,
+        location: i32,
+        stream: Stream,
+    ) -> Result<()> {
+        self.device(device)?.position(stream)?;
+        self.check_managed(pointer, size, location)?;
+        // SAFETY: just checked to be inside a block of ours, which the trait keeps alive.
+        unsafe { pages::will_need(pointer as usize, size) };
+        Ok(())
+    }
+
+    /// Checked and followed by nothing: all of it is about where memory is, and here it is in one
+    /// place.
+    unsafe fn advise_managed(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        size: usize,
+        _advice: MemoryAdvice,
+        location: i32,
+    ) -> Result<()> {
+        self.device(device)?;
+        self.check_managed(pointer, size, location)
+    }
+
+    unsafe fn register_host(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        size: usize,
+    ) -> Result<()> {
+        self.device(device)?;
+        let registration = Registration { address: pointer as usize, size, device };
+        self.engine().memory.registrations.insert(registration)
+    }
+
+    unsafe fn unregister_host(&self, device: Ordinal, pointer: *mut c_void) -> Result<()> {
+        self.device(device)?;
+        self.engine().memory.registrations.remove(pointer)
+    }
+
+    /// What this backend did not make or register is pageable, whoever allocated it.
+    fn get_pointer_attributes(&self, address: usize) -> Result<LlaisysPointerAttributes> {
+        let memory = self.engine().memory;
+        let known = if let Some(block) = memory.find(address) {
+            let kind = match block.place {
+                Place::Device(_) => MEMORY_DEVICE,
+                Place::Managed => MEMORY_MANAGED,
+                Place::Host => MEMORY_PINNED,
+            };
+            (kind, block.device, block.address, block.size)
+        } else if let Some(range) = memory.registrations.find(address) {
+            (MEMORY_REGISTERED, range.device, range.address, range.size)
+        } else {
+            return Ok(LlaisysPointerAttributes::pageable());
+        };
+        let (kind, device, base, size) = known;
+        Ok(LlaisysPointerAttributes {
+            kind,
+            device_type: device_type::CPU,
+            device,
+            base: base as u64,
+            size: size as u64,
+            ours: 1,
+            ..LlaisysPointerAttributes::pageable()
+        })
+    }
+
+    // Fills and other copies.
+
+    unsafe fn memset_async(
+        &self,
+        device: Ordinal,
+        dst: *mut c_void,
+        pattern: Pattern,
+        size: usize,
+        stream: Stream,
+    ) -> Result<()> {
+        let device = self.device(device)?;
+        if size == 0 {
+            return device.position(stream).map(drop);
+        }
+        check_not_null(dst, "the destination of a fill")?;
+        let fill = Fill { dst, size, pattern: pattern.repeated() };
+        device.enqueue(stream, Command::Fill(fill)).map(drop)
+    }
+
+    unsafe fn memcpy_3d_async(
+        &self,
+        device: Ordinal,
+        copy: &LlaisysCopy3D,
+        stream: Stream,
+        flags: CopyFlags,
+    ) -> Result<()> {
+        let device = self.device(device)?;
+        if copy.is_empty() {
+            return device.position(stream).map(drop);
+        }
+        check_not_null(copy.dst, "the destination of a pitched copy")?;
+        check_not_null(copy.src, "the source of a pitched copy")?;
+        // SAFETY: the rows are promised by the trait.
+        unsafe { self.transfer(device, stream, flags, Pitched::new(copy), false) }
+    }
+
+    unsafe fn memcpy_batch_async(
+        &self,
+        device: Ordinal,
+        ranges: &[LlaisysCopyRange],
+        _kind: MemcpyKind,
+        stream: Stream,
+        flags: CopyFlags,
+    ) -> Result<()> {
+        let device = self.device(device)?;
+        let mut copies = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            copies.extend(copy_of(range.dst, range.src, range.size as usize)?);
+        }
+        if copies.is_empty() {
+            return device.position(stream).map(drop);
+        }
+        let batch = Batch::new(copies, &self.engine().staging);
+        let must_wait = batch.is_beyond_the_bound();
+        // SAFETY: the ranges are promised by the trait.
+        unsafe { self.transfer(device, stream, flags, batch, must_wait) }
+    }
+
+    // Accounting.
+
+    /// What is used, and what was freed and still waits for a stream; nothing else is kept.
+    fn get_reserved_memory(&self, device: Ordinal) -> Result<u64> {
+        self.device(device)?;
+        Ok(self.engine().memory.held(device))
+    }
+
+    /// Gives everything back that can be, whatever may be kept: it is the C library's heap that
+    /// keeps it, which does not tell how much.
+    fn trim_memory(&self, device: Ordinal, _keep: u64) -> Result<()> {
+        self.device(device)?;
+        self.engine().memory.trim();
         Ok(())
     }
 }

@@ -1,12 +1,14 @@
-//! Memory that was freed while work was pending that may still use it (contract M4, M6).
+//! Memory that was freed while work was pending that may still use it (contract M4, M6, M7).
 //!
-//! Rules: a block goes back to the system only when every stream has passed the point where it was
-//! at the time of the free, and the free does not wait for that. Whoever finishes the work gives the
-//! block back. The list is in the order of the frees; a later free waits for at least what an
-//! earlier one waits for, so only the front needs looking at.
+//! Rules: a block goes back to the system only when the streams that it was freed behind (all of them,
+//! or the one of a stream-ordered free) have passed the point where they were at the time of the
+//! free, and the free does not wait for that. Whoever finishes the work gives the block back. A lane
+//! is in the order of its frees; a later free of the same lane waits for at least what an earlier
+//! one waits for, so only the fronts need looking at.
 
 use crate::blocks::Block;
-use crate::stream::Position;
+use crate::stream::{Position, Progress};
+use llaisys_runtime_core::api::Ordinal;
 use llaisys_runtime_core::lock::{ForkLock, Mutex};
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicUsize;
@@ -23,10 +25,24 @@ impl Group {
     }
 }
 
-/// The blocks that wait, in groups that wait for the same.
+/// The blocks that were freed behind the same: a stream, or all of them.
+struct Lane {
+    /// `None` for all streams.
+    stream: Option<&'static Progress>,
+    /// Never empty; each waits for something else.
+    groups: VecDeque<Group>,
+}
+
+impl Lane {
+    fn is_of(&self, stream: Option<&'static Progress>) -> bool {
+        self.stream.map(std::ptr::from_ref) == stream.map(std::ptr::from_ref)
+    }
+}
+
+/// The blocks that wait.
 pub struct Deferred {
-    groups: Mutex<VecDeque<Group>>,
-    /// How many groups there are. Written under the lock, read without it by whoever finishes work:
+    lanes: Mutex<Vec<Lane>>,
+    /// How many lanes there are. Written under the lock, read without it by whoever finishes work:
     /// that one has stored its `completed` before, and who defers looks at `completed` after storing
     /// this, so one of the two sees the other.
     count: AtomicUsize,
@@ -35,7 +51,7 @@ pub struct Deferred {
 impl Deferred {
     /// Nothing waits.
     pub fn new() -> Deferred {
-        Deferred { groups: Mutex::new(VecDeque::new()), count: AtomicUsize::new(0) }
+        Deferred { lanes: Mutex::new(Vec::new()), count: AtomicUsize::new(0) }
     }
 
     /// Whether anything waits.
@@ -43,41 +59,48 @@ impl Deferred {
         self.count.load(SeqCst) == 0
     }
 
-    /// Keeps a block until these points are passed. The caller looks at `take_over` afterwards.
-    pub fn push(&self, block: Block, until: Vec<Position>) {
-        let mut groups = self.groups.lock();
-        match groups.back_mut() {
-            Some(last) if last.until == until => last.blocks.push(block),
-            _ => groups.push_back(Group { blocks: vec![block], until }),
+    /// Keeps a block that was freed behind a stream, or behind all of them, until these points are
+    /// passed. The caller looks at `take_over` afterwards.
+    pub fn push(&self, block: Block, stream: Option<&'static Progress>, until: Vec<Position>) {
+        let mut lanes = self.lanes.lock();
+        let new = || Group { blocks: vec![block], until: until.clone() };
+        match lanes.iter_mut().find(|lane| lane.is_of(stream)) {
+            Some(lane) => match lane.groups.back_mut() {
+                Some(last) if last.until == until => last.blocks.push(block),
+                _ => lane.groups.push_back(new()),
+            },
+            None => lanes.push(Lane { stream, groups: VecDeque::from([new()]) }),
         }
-        self.count.store(groups.len(), SeqCst);
+        self.count.store(lanes.len(), SeqCst);
     }
 
-    /// The blocks that need not wait any longer, from the front; `None` when there are none.
+    /// Some blocks that need not wait any longer; `None` when there are none.
     pub fn take_over(&self) -> Option<Vec<Block>> {
         if self.is_empty() {
             return None;
         }
-        let mut groups = self.groups.lock();
-        if !groups.front()?.is_over() {
-            return None;
+        let mut lanes = self.lanes.lock();
+        let is_over = |lane: &Lane| lane.groups.front().is_some_and(Group::is_over);
+        let index = lanes.iter().position(is_over)?;
+        let blocks = lanes[index].groups.pop_front().map(|group| group.blocks);
+        if lanes[index].groups.is_empty() {
+            lanes.swap_remove(index);
         }
-        let blocks = groups.pop_front().map(|group| group.blocks);
-        self.count.store(groups.len(), SeqCst);
+        self.count.store(lanes.len(), SeqCst);
         blocks
     }
 
-    /// What the longest-waiting block waits for, and how many bytes wait in all.
-    pub fn front(&self) -> Option<(Vec<Position>, u64)> {
-        let groups = self.groups.lock();
-        let until = groups.front()?.until.clone();
-        let bytes = groups.iter().flat_map(|group| &group.blocks).map(|block| block.size as u64);
-        Some((until, bytes.sum()))
+    /// How many bytes wait, of one device or of all memory.
+    pub fn bytes(&self, device: Option<Ordinal>) -> u64 {
+        let lanes = self.lanes.lock();
+        let blocks = lanes.iter().flat_map(|lane| &lane.groups).flat_map(|group| &group.blocks);
+        let counted = blocks.filter(|block| device.is_none_or(|device| block.is_on(device)));
+        counted.map(|block| block.size as u64).sum()
     }
 
     /// Before a fork: keeps the lock.
     pub fn hold(&self) {
-        self.groups.hold();
+        self.lanes.hold();
     }
 
     /// After a fork: releases it.
@@ -86,6 +109,6 @@ impl Deferred {
     /// - `hold` was called before the fork, on the thread that forked.
     pub unsafe fn release(&self) {
         // SAFETY: by the contract above.
-        unsafe { self.groups.release() };
+        unsafe { self.lanes.release() };
     }
 }

@@ -2,25 +2,29 @@
 //!
 //! One lock guards all queues of the device; work runs outside it. Order comes from two rules alone:
 //! a stream runs its work by number (`stream`), and work that must come after work of another
-//! stream has a [`Command::Wait`] before it. Every wait points to work that was enqueued earlier
-//! under the same lock, so waits cannot form a circle.
+//! stream has a [`Command::Wait`] before it. Every wait points to work, of this device or another,
+//! that was enqueued before the wait was, so waits cannot form a circle.
 //!
 //! The default stream is the stream of slot 0 with CUDA's legacy meaning (contract S2): its work is
-//! preceded by waits for every stream that has work, and the work of every other stream by a wait
-//! for it. What was waited for once is not waited for again.
+//! preceded by waits for every blocking stream that has work, and the work of every blocking stream
+//! by a wait for it. What was waited for once is not waited for again. Recording an event counts as
+//! work in this, though it needs a place in the queue only when it takes the time.
 //!
 //! Rule: whoever must do work at once claims its number first, so that what is enqueued meanwhile
 //! runs after it.
 
 use crate::command::Command;
 use crate::configuration::Configuration;
+use crate::events::{self, Events, FreeEvents, Snapshot, Timing};
+use crate::handle::{Handle, SLOTS};
 use crate::memory::Memory;
-use crate::stream::{Handle, Life, Position, Progress, SLOTS, Slot};
+use crate::stream::{Life, Position, Progress, Slot};
 use crate::worker;
-use llaisys_runtime_core::api::{Ordinal, Stream};
+use llaisys_runtime_core::api::{Event, EventFlags, Ordinal, Stream, StreamFlags};
 use llaisys_runtime_core::futex;
 use llaisys_runtime_core::lock::{ForkLock, Mutex};
 use llaisys_runtime_core::{Error, Result, Status};
+use std::ops::DerefMut;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
@@ -33,6 +37,7 @@ pub struct Device {
     queue_capacity: u64,
     worker_idle: Duration,
     memory: &'static Memory,
+    events: Events,
     state: Mutex<State>,
 }
 
@@ -40,6 +45,7 @@ struct State {
     slots: Vec<Slot>,
     vacant: Vec<u32>,
     tokens: u64,
+    events: FreeEvents,
 }
 
 /// What a worker is to do next.
@@ -81,12 +87,18 @@ impl Drop for Claim {
 impl Device {
     /// A device without streams but the default one.
     pub fn new(ordinal: Ordinal, memory: &'static Memory, with: &Configuration) -> Device {
-        let state = State { slots: vec![Slot::new()], vacant: Vec::new(), tokens: 0 };
+        let state = State {
+            slots: vec![Slot::new()],
+            vacant: Vec::new(),
+            tokens: 0,
+            events: FreeEvents::default(),
+        };
         Device {
             ordinal,
             queue_capacity: with.queue_capacity.max(1) as u64,
             worker_idle: with.worker_idle,
             memory,
+            events: Events::new(),
             state: Mutex::new(state),
         }
     }
@@ -105,7 +117,7 @@ impl Device {
     ///
     /// # Errors
     /// `OUT_OF_MEMORY` when there are `SLOTS` already.
-    pub fn create_stream(&self) -> Result<Stream> {
+    pub fn create_stream(&self, flags: StreamFlags) -> Result<Stream> {
         let mut state = self.state.lock();
         let slot = match state.vacant.pop() {
             Some(slot) => {
@@ -126,9 +138,9 @@ impl Device {
                 slot
             }
         };
-        let generation = state.slot(slot).generation;
-        let device = u8::try_from(self.ordinal).expect("there are at most 256 devices");
-        Ok(Handle { device, slot, generation }.to_stream())
+        let entry = state.slot(slot);
+        entry.is_blocking = flags.is_blocking();
+        Ok(Handle::new(self.ordinal, slot, entry.generation).to_stream())
     }
 
     /// Destroys a stream. Its work completes (S3).
@@ -157,14 +169,31 @@ impl Device {
     pub fn position(&self, stream: Stream) -> Result<Vec<Position>> {
         let mut state = self.state.lock();
         match state.resolve(self.ordinal, stream)? {
-            DEFAULT => Ok(state.busy()),
+            DEFAULT => Ok(state.busy(|entry| entry.is_blocking)),
             slot => Ok(state.slot(slot).pending().into_iter().collect()),
         }
     }
 
+    /// All work that the next work on the stream would come after, and how far the stream is.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` for what is no stream of this device.
+    pub fn before_next(&self, stream: Stream) -> Result<(&'static Progress, Vec<Position>)> {
+        let mut state = self.state.lock();
+        let slot = state.resolve(self.ordinal, stream)?;
+        let mut positions = match slot {
+            DEFAULT => state.busy(|entry| entry.is_blocking),
+            slot => state.slot(slot).pending().into_iter().collect(),
+        };
+        if slot != DEFAULT && state.slot(slot).is_blocking {
+            positions.extend(state.slot(DEFAULT).pending());
+        }
+        Ok((state.slot(slot).progress, positions))
+    }
+
     /// Every stream that has work, destroyed ones too, and up to where.
     pub fn busy(&self) -> Vec<Position> {
-        self.state.lock().busy()
+        self.state.lock().busy(|_| true)
     }
 
     /// Puts work on a stream and says where it is. Waits while the queue is full (S6).
@@ -173,6 +202,21 @@ impl Device {
     /// `INVALID_HANDLE`; `OUT_OF_MEMORY` without a thread; `NOT_PERMITTED` for a full queue in a
     /// host function. Then nothing was enqueued.
     pub fn enqueue(&'static self, stream: Stream, command: Command) -> Result<Position> {
+        let (mut state, slot) = self.admit(stream)?;
+        let entry = state.slot(slot);
+        let position = Position { progress: entry.progress, number: entry.push(command) };
+        let bell = entry.take_bell();
+        drop(state);
+        ring(bell);
+        Ok(position)
+    }
+
+    /// The lock, with everything done that comes before new work on the stream. Whoever gets it
+    /// takes the bell and rings it.
+    fn admit(
+        &'static self,
+        stream: Stream,
+    ) -> Result<(impl DerefMut<Target = State> + use<>, u32)> {
         loop {
             let mut state = self.state.lock();
             let slot = state.resolve(self.ordinal, stream)?;
@@ -188,13 +232,95 @@ impl Device {
             }
             state.serve(slot, self)?;
             state.put_in_order(slot);
-            let entry = state.slot(slot);
-            let position = Position { progress: entry.progress, number: entry.push(command) };
-            let bell = entry.take_bell();
-            drop(state);
-            ring(bell);
-            return Ok(position);
+            return Ok((state, slot));
         }
+    }
+
+    /// Makes an event.
+    ///
+    /// # Errors
+    /// `OUT_OF_MEMORY` when a million are alive.
+    pub fn create_event(&self, flags: EventFlags) -> Result<Event> {
+        let mut state = self.state.lock();
+        let (slot, generation) = self.events.insert(&mut state.events, flags)?;
+        Ok(Handle::new(self.ordinal, slot, generation).to_event())
+    }
+
+    /// Destroys an event, also a pending one.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` for what is no event of this device.
+    pub fn destroy_event(&self, event: Event) -> Result<()> {
+        self.events.remove(&mut self.state.lock().events, self.ordinal, event)
+    }
+
+    /// What an event is now. Takes no lock, unless the event is being changed at this moment.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` for what is no event of this device.
+    pub fn event(&self, event: Event) -> Result<Snapshot> {
+        match self.events.try_find(self.ordinal, event) {
+            Some(found) => found,
+            None => {
+                let found = self.events.find(&mut self.state.lock().events, self.ordinal, event);
+                found.map(|(_, snapshot)| snapshot)
+            }
+        }
+    }
+
+    /// Puts an event behind all work that the stream has now, and that its next work would come
+    /// after.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` for what is no stream or no event of this device; as `enqueue` where the
+    /// event needs a place in the queue. Then the event stays as it was.
+    pub fn record_event(&'static self, event: Event, stream: Stream) -> Result<()> {
+        let mut state = self.state.lock();
+        let slot = state.resolve(self.ordinal, stream)?;
+        let (entry, found) = self.events.find(&mut state.events, self.ordinal, event)?;
+        let is_timed = found.flags.contains(EventFlags::TIMING);
+        let is_idle = state.may_run_at_once(slot);
+        if is_idle || !is_timed && state.is_in_order(slot) {
+            let at = state.slot(slot).newest();
+            let timing = if is_timed { Timing::At(events::now()) } else { Timing::None };
+            entry.record(&mut state.events, at, timing);
+            return Ok(());
+        }
+        drop(state);
+
+        let (mut state, slot) = self.admit(stream)?;
+        let found = self.events.find(&mut state.events, self.ordinal, event);
+        let recorded = found.map(|(entry, _)| {
+            let timing = if is_timed {
+                let record = entry.new_mark(&mut state.events);
+                state.slot(slot).push(Command::Mark { event: entry, record });
+                Timing::ByMark(record)
+            } else {
+                Timing::None
+            };
+            let at = state.slot(slot).newest();
+            entry.record(&mut state.events, at, timing);
+        });
+        let bell = state.slot(slot).take_bell();
+        drop(state);
+        ring(bell);
+        recorded
+    }
+
+    /// Has later work on the stream wait for a point of any stream of any device (V1).
+    ///
+    /// # Errors
+    /// As `enqueue`.
+    pub fn wait_for(&'static self, stream: Stream, point: Position) -> Result<()> {
+        let mut state = self.state.lock();
+        let slot = state.resolve(self.ordinal, stream)?;
+        let is_own = std::ptr::eq(state.slot(slot).progress, point.progress);
+        drop(state);
+        // What is its own work comes before anyway.
+        if !is_own && !point.is_reached() {
+            self.enqueue(stream, Command::Wait(point))?;
+        }
+        Ok(())
     }
 
     /// The right to do work on the stream at once, when nothing is pending that it would have to
@@ -218,10 +344,10 @@ impl Device {
     /// # Errors
     /// `OUT_OF_MEMORY` when there are `SLOTS` streams already.
     pub fn claim_apart(&'static self) -> Result<(Vec<Position>, Claim)> {
-        let stream = self.create_stream()?;
+        let stream = self.create_stream(StreamFlags::BLOCKING)?;
         let mut state = self.state.lock();
         let slot = state.resolve(self.ordinal, stream)?;
-        let before = state.busy();
+        let before = state.busy(|entry| entry.is_blocking);
         let entry = state.slot(slot);
         entry.life = Life::Draining;
         let number = entry.progress.take_number();
@@ -335,15 +461,26 @@ impl State {
         }
     }
 
-    fn busy(&self) -> Vec<Position> {
-        self.slots.iter().filter_map(Slot::pending).collect()
+    fn busy(&self, which: impl Fn(&Slot) -> bool) -> Vec<Position> {
+        self.slots.iter().filter(|entry| which(entry)).filter_map(Slot::pending).collect()
     }
 
     fn may_run_at_once(&self, slot: u32) -> bool {
         let idle = |slot: u32| self.slots[slot as usize].progress.is_idle();
         match slot {
-            DEFAULT => self.slots.iter().all(|entry| entry.progress.is_idle()),
-            slot => idle(slot) && idle(DEFAULT),
+            DEFAULT => {
+                self.slots.iter().all(|entry| !entry.is_blocking || entry.progress.is_idle())
+            }
+            slot => idle(slot) && (!self.slots[slot as usize].is_blocking || idle(DEFAULT)),
+        }
+    }
+
+    /// Whether `put_in_order` has nothing to do.
+    fn is_in_order(&self, slot: u32) -> bool {
+        let default = &self.slots[DEFAULT as usize];
+        match slot {
+            DEFAULT => self.slots[1..].iter().all(|entry| entry.must_precede_default().is_none()),
+            slot => self.slots[slot as usize].must_follow(default).is_none(),
         }
     }
 
@@ -353,16 +490,14 @@ impl State {
         let default = &mut first[0];
         if slot == DEFAULT {
             for entry in others {
-                if let Some(position) = entry.pending()
-                    && entry.waited_by_default < position.number
-                {
+                if let Some(position) = entry.must_precede_default() {
                     entry.waited_by_default = position.number;
                     default.push(Command::Wait(position));
                 }
             }
-        } else if let Some(position) = default.pending() {
+        } else {
             let entry = &mut others[slot as usize - 1];
-            if entry.waited_for_default < position.number {
+            if let Some(position) = entry.must_follow(default) {
                 entry.waited_for_default = position.number;
                 entry.push(Command::Wait(position));
             }
@@ -394,8 +529,25 @@ impl State {
 impl Slot {
     /// The stream's newest work, while it is not done.
     fn pending(&self) -> Option<Position> {
-        let position = Position { progress: self.progress, number: self.progress.enqueued() };
+        let position = self.newest();
         if position.is_reached() { None } else { Some(position) }
+    }
+
+    /// The end of everything that was ever enqueued.
+    fn newest(&self) -> Position {
+        Position { progress: self.progress, number: self.progress.enqueued() }
+    }
+
+    /// The stream's work that the default stream's next work must still be made to wait for.
+    fn must_precede_default(&self) -> Option<Position> {
+        let position = if self.is_blocking { self.pending() } else { None };
+        position.filter(|position| self.waited_by_default < position.number)
+    }
+
+    /// The default stream's work that the stream's next work must still be made to wait for.
+    fn must_follow(&self, default: &Slot) -> Option<Position> {
+        let position = if self.is_blocking { default.pending() } else { None };
+        position.filter(|position| self.waited_for_default < position.number)
     }
 
     /// The doorbell to ring, when the worker sleeps.

@@ -2,30 +2,39 @@
 //!
 //! Rule: reading it starts nothing, and what cannot be read is left empty.
 
-use llaisys_runtime_core::api::{LlaisysDeviceProperties, Ordinal, write_text};
-use std::fs;
+use crate::processor;
+use llaisys_runtime_core::api::{Capabilities, LlaisysDeviceProperties, Ordinal, write_text};
+use std::path::Path;
 use std::thread;
 
-/// What a device is, given its number, the number of all devices, their memory and a remark.
+/// What a device is, given its number, the number of all devices, their memory, a remark, and what it
+/// is able to do.
 pub fn properties(
     ordinal: Ordinal,
     count: i32,
     total_memory: u64,
     remark: &str,
+    capabilities: Capabilities,
 ) -> LlaisysDeviceProperties {
-    let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let processor = processor::information();
     let mut properties = LlaisysDeviceProperties::new();
     // The affinity mask of the process, and the processor quota of its control group.
     properties.processor_count =
         thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
     properties.total_memory = total_memory;
     write_text(&mut properties.name, &name(&processor, ordinal, count, remark));
-    write_text(&mut properties.vendor, entry(&processor, "vendor_id").unwrap_or("CPU"));
+    let vendor = processor::entry(&processor, "vendor_id").unwrap_or("CPU");
+    write_text(&mut properties.vendor, vendor);
+    properties.l2_cache_size = processor::last_level_cache(Path::new("/"));
+    properties.clock_rate = processor::clock_rate(Path::new("/"), &processor);
+    properties.integrated = 1;
+    properties.capabilities = capabilities.0;
+    write_text(&mut properties.cpu_features, &processor::features());
     properties
 }
 
 fn name(processor: &str, ordinal: Ordinal, count: i32, remark: &str) -> String {
-    let mut name = match entry(processor, "model name") {
+    let mut name = match processor::entry(processor, "model name") {
         Some(model) => model.to_owned(),
         None => format!("{} CPU", std::env::consts::ARCH),
     };
@@ -36,14 +45,6 @@ fn name(processor: &str, ordinal: Ordinal, count: i32, remark: &str) -> String {
         name.push_str(&format!(" [{remark}]"));
     }
     name
-}
-
-/// An entry of `/proc/cpuinfo`.
-fn entry<'a>(processor: &'a str, key: &str) -> Option<&'a str> {
-    processor.lines().find_map(|line| {
-        let (found, value) = line.split_once(':')?;
-        (found.trim() == key && !value.trim().is_empty()).then(|| value.trim())
-    })
 }
 
 #[cfg(test)]
@@ -57,6 +58,5 @@ mod tests {
         assert_eq!(name(processor, 1, 4, ""), "Abacus 9 (virtual device 1 of 4)");
         assert_eq!(name(processor, 0, 1, "X=0 not used"), "Abacus 9 [X=0 not used]");
         assert!(name("", 0, 1, "").ends_with(" CPU"));
-        assert_eq!(entry(processor, "vendor_id"), Some("ACME"));
     }
 }

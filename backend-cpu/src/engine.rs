@@ -14,7 +14,7 @@ use crate::memory::Memory;
 use crate::staging::Staging;
 use crate::stream::Position;
 use crate::worker;
-use llaisys_runtime_core::api::Ordinal;
+use llaisys_runtime_core::api::{Ordinal, Stream};
 use llaisys_runtime_core::fork::{self, ForkAware};
 use llaisys_runtime_core::{Error, Result, Status};
 use std::ffi::c_void;
@@ -66,8 +66,8 @@ impl Engine {
     ///
     /// # Errors
     /// As `Memory::allocate`.
-    pub fn allocate(&self, place: Place, size: usize) -> Result<*mut c_void> {
-        if size == 0 { Ok(std::ptr::null_mut()) } else { self.memory.allocate(place, size) }
+    pub fn allocate(&self, device: Ordinal, place: Place, size: usize) -> Result<*mut c_void> {
+        if size == 0 { Ok(std::ptr::null_mut()) } else { self.memory.allocate(device, place, size) }
     }
 
     /// Frees a block once the work that is pending now, on any stream of any device, is done. NULL is
@@ -81,7 +81,27 @@ impl Engine {
         }
         let block = self.memory.take(place, pointer)?;
         let pending: Vec<Position> = self.devices.iter().flat_map(Device::busy).collect();
-        self.memory.give_back(block, pending);
+        self.memory.give_back(block, None, pending);
+        Ok(())
+    }
+
+    /// Frees a block of device memory in the order of a stream: once the work is done that new work
+    /// on the stream would come after now (M7). NULL is nothing to free (M1).
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE`; `INVALID_VALUE` for what is no block of the device. Then nothing changes.
+    pub fn free_in_order(
+        &'static self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        stream: Stream,
+    ) -> Result<()> {
+        let (progress, pending) = self.device(device)?.before_next(stream)?;
+        if pointer.is_null() {
+            return Ok(());
+        }
+        let block = self.memory.take(Place::Device(device), pointer)?;
+        self.memory.give_back(block, Some(progress), pending);
         Ok(())
     }
 }

@@ -1,19 +1,22 @@
 //! Where memory comes from and when it goes back: one heap for every device and for pinned memory.
 //!
-//! Rules: device blocks are aligned to 256 bytes, pinned ones to 64 (contract M2), large ones to a
-//! huge page. A freed block goes back to the system, and can come out of any allocator again, only
-//! when no work that was pending at its free is left (M4, M6); until then it counts as used.
+//! Rules: device and managed blocks are aligned to 256 bytes, pinned ones to 64 (contract M2), large
+//! ones to a huge page. A freed block goes back to the system, and can come out of any allocator
+//! again, only when no work that was pending at its free is left (M4, M6; of a stream-ordered free,
+//! no work of its stream: M7); until then it counts as used.
 
 use crate::blocks::{Block, Blocks, Place};
 use crate::budget::Budget;
 use crate::deferred::Deferred;
-use crate::stream::Position;
+use crate::registrations::Registrations;
+use crate::signal::Signal;
+use crate::stream::{Position, Progress};
 use crate::worker;
-use llaisys_runtime_core::api::LlaisysMemoryInfo;
+use llaisys_runtime_core::api::{LlaisysMemoryInfo, Ordinal};
 use llaisys_runtime_core::{Error, Result, Status};
 use std::ffi::c_void;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::thread;
 
 const DEVICE_ALIGNMENT: usize = 256;
@@ -28,6 +31,12 @@ pub struct Memory {
     deferred: Deferred,
     /// How many threads are giving blocks back. They do not wait for anything meanwhile.
     reaping: AtomicUsize,
+    /// How many blocks went back to the system.
+    returned: AtomicU64,
+    /// That `returned` has changed.
+    has_returned: Signal,
+    /// The user's own memory that is registered.
+    pub registrations: Registrations,
 }
 
 impl Memory {
@@ -38,6 +47,9 @@ impl Memory {
             blocks: Blocks::new(),
             deferred: Deferred::new(),
             reaping: AtomicUsize::new(0),
+            returned: AtomicU64::new(0),
+            has_returned: Signal::new(),
+            registrations: Registrations::default(),
         }
     }
 
@@ -47,24 +59,25 @@ impl Memory {
     /// # Errors
     /// `OUT_OF_MEMORY` with what was asked and what there is; `NOT_PERMITTED` in a host function
     /// that would have to wait.
-    pub fn allocate(&self, place: Place, size: usize) -> Result<*mut c_void> {
+    pub fn allocate(&self, device: Ordinal, place: Place, size: usize) -> Result<*mut c_void> {
         self.reap();
         let mut last = false;
         loop {
+            let returned = self.returned.load(SeqCst);
             if self.budget.take(place, size) {
                 if let Some(pointer) = from_system(place, size) {
-                    self.blocks.insert(Block { address: pointer as usize, size, place });
+                    self.blocks.insert(Block { address: pointer as usize, size, place, device });
                     return Ok(pointer);
                 }
                 self.budget.give_back(place, size);
             }
-            match self.deferred.front() {
-                Some((until, bytes)) if self.budget.fits(place, size, bytes) => {
+            match self.deferred.bytes(None) {
+                bytes @ 1.. if self.budget.fits(place, size, bytes) => {
                     worker::check_may_wait("allocating what was freed but is still in use")?;
-                    until.iter().for_each(Position::wait);
-                    self.reap();
+                    // Whichever comes back first: the streams of other blocks may take long.
+                    self.has_returned.wait(|| self.returned.load(SeqCst) != returned);
                 }
-                _ if last => return Err(self.out_of_memory(place, size)),
+                _ if last => return Err(self.out_of_memory(device, place, size)),
                 _ => {
                     // Another thread may be giving blocks back that are on no list any more.
                     while self.reaping.load(SeqCst) != 0 {
@@ -84,12 +97,13 @@ impl Memory {
         self.blocks.remove(place, pointer)
     }
 
-    /// Gives a block that was taken back to the system once these points are passed.
-    pub fn give_back(&self, block: Block, until: Vec<Position>) {
+    /// Gives a block that was taken back to the system once these points are passed, where it was
+    /// freed behind a stream, or behind all of them.
+    pub fn give_back(&self, block: Block, stream: Option<&'static Progress>, until: Vec<Position>) {
         if until.is_empty() {
             self.to_system(block);
         } else {
-            self.deferred.push(block, until);
+            self.deferred.push(block, stream, until);
             self.reap();
         }
     }
@@ -116,18 +130,42 @@ impl Memory {
         LlaisysMemoryInfo::new(self.budget.free(place), self.budget.total(place))
     }
 
+    /// The block that a byte lies in.
+    pub fn find(&self, address: usize) -> Option<Block> {
+        self.blocks.find(address)
+    }
+
+    /// The bytes that are held for a device: used, or freed and still waiting for a stream.
+    pub fn held(&self, device: Ordinal) -> u64 {
+        self.blocks.bytes(|block| block.is_on(device)) + self.deferred.bytes(Some(device))
+    }
+
+    /// Gives everything back that nobody uses: blocks whose streams have passed, and what the C
+    /// library keeps for later.
+    pub fn trim(&self) {
+        self.reap();
+        #[cfg(target_env = "gnu")]
+        // SAFETY: gives unused pages of the C library's heap back; may be called at any time.
+        unsafe {
+            libc::malloc_trim(0);
+        }
+    }
+
     fn to_system(&self, block: Block) {
         // SAFETY: the block came from `posix_memalign`, left the table exactly once, and nobody
         // uses it any more: no pending work, and its owner freed it.
         unsafe { libc::free(block.address as *mut c_void) };
         self.budget.give_back(block.place, block.size);
+        self.returned.fetch_add(1, SeqCst);
+        self.has_returned.notify();
     }
 
     #[cold]
-    fn out_of_memory(&self, place: Place, size: usize) -> Error {
+    fn out_of_memory(&self, device: Ordinal, place: Place, size: usize) -> Error {
         let (free, total) = (self.budget.free(place), self.budget.total(place));
         let what = match place {
-            Place::Device(ordinal) => format!("on CPU device {ordinal}"),
+            Place::Device(_) => format!("on CPU device {device}"),
+            Place::Managed => format!("of managed memory on CPU device {device}"),
             Place::Host => "of pinned memory".to_owned(),
         };
         Error::new(
@@ -141,6 +179,7 @@ impl Memory {
         self.budget.hold();
         self.blocks.hold();
         self.deferred.hold();
+        self.registrations.hold();
     }
 
     /// After a fork: releases them.
@@ -153,6 +192,7 @@ impl Memory {
             self.budget.release();
             self.blocks.release();
             self.deferred.release();
+            self.registrations.release();
         }
     }
 
@@ -160,16 +200,18 @@ impl Memory {
     /// and what other threads were about to allocate or free is not counted.
     pub fn forget_threads(&self) {
         self.reaping.store(0, SeqCst);
+        self.has_returned.forget_waiters();
         self.reap();
-        let (device, host) = self.blocks.bytes();
-        self.budget.set_used(device, host);
+        let is_host = |block: &Block| block.place == Place::Host;
+        let device = self.blocks.bytes(|block| !is_host(block));
+        self.budget.set_used(device, self.blocks.bytes(is_host));
     }
 }
 
 fn from_system(place: Place, size: usize) -> Option<*mut c_void> {
     let alignment = match place {
         _ if size >= HUGE_PAGE => HUGE_PAGE,
-        Place::Device(_) => DEVICE_ALIGNMENT,
+        Place::Device(_) | Place::Managed => DEVICE_ALIGNMENT,
         Place::Host => HOST_ALIGNMENT,
     };
     let mut pointer = std::ptr::null_mut();

@@ -2,6 +2,7 @@
 //!
 //! Rule: all buffers together stay below a bound; beyond it the caller waits instead.
 
+use crate::command::Copy;
 use std::ffi::c_void;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,23 +19,37 @@ impl Staging {
         Staging { limit, used: AtomicUsize::new(0) }
     }
 
-    /// A copy of the source, or `None` where it would go beyond the bound or there is no memory.
-    ///
-    /// # Safety
-    /// - `src` is readable for `size` bytes.
-    pub unsafe fn copy(&'static self, src: *const c_void, size: usize) -> Option<StagingBuffer> {
+    /// So many bytes of the bound, or `None` where they are not there.
+    pub fn reserve(&'static self, size: usize) -> Option<Reserved> {
         let within = |used: usize| used.checked_add(size).filter(|&used| used <= self.limit);
         self.used.fetch_update(Relaxed, Relaxed, within).ok()?;
-        // From here on the buffer gives the bytes back when it goes.
-        let mut buffer = StagingBuffer { bytes: Vec::new(), reserved: size, staging: self };
-        buffer.bytes.try_reserve_exact(size).ok()?;
-        // SAFETY: `size` bytes are readable by the contract above and were just reserved; once
-        // written they are initialised.
-        unsafe {
-            src.cast::<u8>().copy_to_nonoverlapping(buffer.bytes.as_mut_ptr(), size);
-            buffer.bytes.set_len(size);
+        Some(Reserved { size, staging: self })
+    }
+
+    /// What the sources of these copies are now, one behind the other; `None` where that would go
+    /// beyond the bound or there is no memory.
+    ///
+    /// # Safety
+    /// - Each source is readable for its size.
+    pub unsafe fn gather(
+        &'static self,
+        copies: impl Iterator<Item = Copy> + Clone,
+    ) -> Option<StagingBuffer> {
+        let size = copies.clone().try_fold(0usize, |all, copy| all.checked_add(copy.size))?;
+        let reserved = self.reserve(size)?;
+        let mut bytes: Vec<u8> = Vec::new();
+        bytes.try_reserve_exact(size).ok()?;
+        for Copy { src, size, .. } in copies {
+            let begin = bytes.len();
+            // SAFETY: `size` bytes are readable by the contract above, and the sum of all sizes was
+            // reserved; once written they are initialised.
+            unsafe {
+                let to = bytes.as_mut_ptr().add(begin);
+                src.cast::<u8>().copy_to_nonoverlapping(to, size);
+                bytes.set_len(begin + size);
+            }
         }
-        Some(buffer)
+        Some(StagingBuffer { bytes, _reserved: reserved })
     }
 
     /// In the child of a fork: buffers of threads that do not exist here are nobody's.
@@ -43,11 +58,26 @@ impl Staging {
     }
 }
 
-/// What a pageable source was when the copy was asked for.
+/// A part of the bound, given back when this goes.
+pub struct Reserved {
+    size: usize,
+    staging: &'static Staging,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        // Saturating: a child of `fork` may have forgotten this part already.
+        let _ = self
+            .staging
+            .used
+            .fetch_update(Relaxed, Relaxed, |used| Some(used.saturating_sub(self.size)));
+    }
+}
+
+/// What pageable sources were when their copy was asked for.
 pub struct StagingBuffer {
     bytes: Vec<u8>,
-    reserved: usize,
-    staging: &'static Staging,
+    _reserved: Reserved,
 }
 
 impl StagingBuffer {
@@ -59,15 +89,5 @@ impl StagingBuffer {
     /// How many bytes it holds.
     pub fn len(&self) -> usize {
         self.bytes.len()
-    }
-}
-
-impl Drop for StagingBuffer {
-    fn drop(&mut self) {
-        // Saturating: a child of `fork` may have forgotten this buffer already.
-        let _ = self
-            .staging
-            .used
-            .fetch_update(Relaxed, Relaxed, |used| Some(used.saturating_sub(self.reserved)));
     }
 }

@@ -1,4 +1,4 @@
-//! A stream: what it is called, what is queued on it, and how far it is.
+//! A stream: what is queued on it, and how far it is.
 //!
 //! Rules: a stream's pieces of work are numbered 1, 2, 3 … in the order in which they run, and
 //! number n is run only when n − 1 is done. The numbers of a slot go on when the slot is given to a
@@ -7,11 +7,11 @@
 
 use crate::command::Command;
 use crate::signal::Signal;
-use llaisys_runtime_core::api::{Ordinal, Stream};
 use std::collections::VecDeque;
-use std::ffi::c_void;
+use std::hint::spin_loop;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::{Duration, Instant};
 
 /// How far a stream is. Lives as long as the process, readable without a lock.
 ///
@@ -87,6 +87,11 @@ impl Progress {
     }
 }
 
+/// How long a wait that spins does so: a few times what a wake-up takes.
+const SPIN: Duration = Duration::from_micros(50);
+/// How often it looks before it looks at the clock.
+const LOOKS: u32 = 64;
+
 /// A point in a stream: all work up to a number. What an event is, and what a wait waits for.
 #[derive(Clone, Copy)]
 pub struct Position {
@@ -106,51 +111,26 @@ impl Position {
     pub fn wait(&self) {
         self.progress.wait(self.number);
     }
+
+    /// Waits awake at first, which saves the time of a wake-up, and then as `wait` does: here a
+    /// thread that spins for long takes a processor away from the work that it waits for.
+    pub fn spin(&self) {
+        let end = Instant::now() + SPIN;
+        while Instant::now() < end {
+            for _ in 0..LOOKS {
+                if self.is_reached() {
+                    return;
+                }
+                spin_loop();
+            }
+        }
+        self.wait();
+    }
 }
 
 impl PartialEq for Position {
     fn eq(&self, other: &Position) -> bool {
         std::ptr::eq(self.progress, other.progress) && self.number == other.number
-    }
-}
-
-/// What a stream is called outside: device, slot and how often the slot was given away, in one
-/// 64-bit number that is never 0. It is compared, never followed, so any number is safe to look up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Handle {
-    /// The stream's device.
-    pub device: u8,
-    /// The slot among the device's streams; below `SLOTS`. Slot 0 is the default stream's.
-    pub slot: u32,
-    /// How often the slot was given away; never 0.
-    pub generation: u32,
-}
-
-/// How many streams a device can have at a time.
-pub const SLOTS: u32 = 1 << 24;
-
-impl Handle {
-    /// The handle as it crosses the C ABI.
-    pub fn to_stream(self) -> Stream {
-        let bits = u64::from(self.generation) << 32
-            | u64::from(self.device) << 24
-            | u64::from(self.slot & (SLOTS - 1));
-        Stream(bits as *mut c_void)
-    }
-
-    /// Reads back what `to_stream` made; of anything else, something that names no stream.
-    pub fn from_stream(stream: Stream) -> Handle {
-        let bits = stream.0 as u64;
-        Handle {
-            device: (bits >> 24) as u8,
-            slot: bits as u32 & (SLOTS - 1),
-            generation: (bits >> 32) as u32,
-        }
-    }
-
-    /// Whether it names a stream of this device.
-    pub fn is_of(self, device: Ordinal) -> bool {
-        Ordinal::from(self.device) == device
     }
 }
 
@@ -175,6 +155,8 @@ pub struct Slot {
     pub life: Life,
     /// How often the slot was given away.
     pub generation: u32,
+    /// Whether the stream is ordered with the default stream (contract S2).
+    pub is_blocking: bool,
     /// The worker that serves the slot, by its token.
     pub worker: Option<u64>,
     /// The worker sleeps, or is about to; whoever enqueues takes this and rings.
@@ -186,13 +168,14 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// A slot in the hands of its first stream.
+    /// A slot in the hands of its first stream, a blocking one.
     pub fn new() -> Slot {
         Slot {
             progress: Progress::leak(),
             queue: VecDeque::new(),
             life: Life::Live,
             generation: 1,
+            is_blocking: true,
             worker: None,
             worker_sleeps: false,
             waited_for_default: 0,
@@ -205,19 +188,5 @@ impl Slot {
         let number = self.progress.take_number();
         self.queue.push_back((number, command));
         number
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_handle_reads_back_and_is_never_null() {
-        for (device, slot, generation) in [(0, 1, 1), (255, SLOTS - 1, u32::MAX), (3, 0, 1)] {
-            let handle = Handle { device, slot, generation };
-            assert!(!handle.to_stream().is_default());
-            assert_eq!(Handle::from_stream(handle.to_stream()), handle);
-        }
     }
 }

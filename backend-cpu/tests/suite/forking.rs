@@ -4,7 +4,7 @@ use crate::gate::{Gate, Log};
 use crate::rig::{Rig, bytes, failure, fill};
 use llaisys_backend_cpu::Configuration;
 use llaisys_runtime_core::Status;
-use llaisys_runtime_core::api::{CopyFlags, RuntimeApi, Stream};
+use llaisys_runtime_core::api::{CopyFlags, EventFlags, RuntimeApi, Stream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -57,9 +57,17 @@ fn use_everything(rig: Rig, inherited: Stream) {
         let log = Log::default();
         rig.copy(to, from, SIZE, stream, CopyFlags::NONE).expect("queued");
         log.note(rig, 0, stream, 1);
+        let (event, timed) = (rig.event(EventFlags::NONE), rig.event(EventFlags::TIMING));
+        rig.record(event, stream);
+        rig.record(timed, stream);
+        rig.wait_event(own, event);
+        rig.synchronize(timed);
         rig.wait(0, stream);
+        assert!(rig.is_reached(event) && rig.elapsed(timed, timed).is_ok());
         assert_eq!((bytes(to, SIZE), log.numbers()), (vec![3; SIZE], vec![1]));
-        rig.free(to);
+        rig.destroy_event(event);
+        rig.destroy_event(timed);
+        rig.free_on(to, stream);
         // SAFETY: freed once.
         unsafe { rig.0.free_host(0, from.cast()) }.expect("freed");
     }
@@ -168,6 +176,34 @@ fn pending_work_belongs_to_the_parent_and_the_childs_streams_are_empty() {
     assert_eq!(log.numbers(), [1, 2]);
     fill(kept, SIZE, 1);
     rig.free(kept);
+}
+
+#[test]
+fn an_event_that_is_pending_at_the_fork_is_reached_in_the_child_and_has_no_time_there() {
+    let rig = Rig::with_devices(1);
+    let (stream, waiting, log) = (rig.stream(), rig.stream(), Log::default());
+    let [event, start, end] =
+        [EventFlags::NONE, EventFlags::TIMING, EventFlags::TIMING].map(|flags| rig.event(flags));
+    rig.record(start, stream);
+    let gate = Gate::reached_on(rig, 0, stream);
+    rig.record(event, stream);
+    rig.record(end, stream);
+    rig.wait_event(waiting, event);
+    log.note(rig, 0, waiting, 1);
+    let result = in_child(|| {
+        assert!(rig.is_reached(event) && rig.is_reached(end) && rig.is_idle(waiting));
+        rig.synchronize(event);
+        assert_eq!(failure(rig.elapsed(start, end)), Status::NotReady);
+        rig.record(end, stream);
+        assert!(rig.elapsed(start, end).expect("recorded here") >= 0);
+        rig.destroy_event(event);
+    });
+    assert_eq!(result, Ok(()));
+    assert!(!rig.is_reached(event) && log.numbers().is_empty());
+    gate.open();
+    rig.wait(0, waiting);
+    rig.synchronize(end);
+    assert!(log.numbers() == [1] && rig.elapsed(start, end).expect("both are reached") >= 0);
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! Random work against a model that does everything at once.
 //!
 //! Each thread has streams with buffers of their own; work on a stream touches its buffers only,
-//! work on the default stream any buffer of the thread. So doing everything in the order of the
+//! work on the default stream any buffer of the thread, and a stream may borrow a buffer of another
+//! between two events. So doing everything in the order of the
 //! calls is what must come out.
 
 use crate::rig::{Rig, bytes};
 use llaisys_backend_cpu::Configuration;
-use llaisys_runtime_core::api::{CopyFlags, RuntimeApi, Stream};
+use llaisys_runtime_core::api::{
+    CopyFlags, EventFlags, LlaisysCopyRange, MemcpyKind, RuntimeApi, Stream,
+};
 use std::thread;
 use std::time::Duration;
 
@@ -45,6 +48,8 @@ fn run(rig: Rig, seed: u64, steps: usize) {
     let mut buffers: Vec<Buffer> = (0..STREAMS * PER_STREAM)
         .map(|_| Buffer { memory: rig.device_memory(SIZE, 0), model: vec![0; SIZE] })
         .collect();
+    let timing = if seed.is_multiple_of(2) { EventFlags::NONE } else { EventFlags::TIMING };
+    let events = (rig.event(timing), rig.event(EventFlags::BLOCKING_WAIT));
     for step in 0..steps {
         let at = |what: &str| format!("{what} in step {step} of seed {seed}");
         let (owner, by) = (random.below(STREAMS), random.next() as u8);
@@ -60,7 +65,7 @@ fn run(rig: Rig, seed: u64, steps: usize) {
         let at_once =
             if random.below(3) == 0 { CopyFlags::AT_ONCE_IF_IDLE } else { CopyFlags::NONE };
         let memory = |index: usize| buffers[index].memory.wrapping_add(begin);
-        match random.below(12) {
+        match random.below(16) {
             0..=3 if to != from => {
                 rig.copy(memory(to), memory(from), size, stream, at_once).expect("queued");
                 let source = buffers[from].model[range.clone()].to_vec();
@@ -99,7 +104,45 @@ fn run(rig: Rig, seed: u64, steps: usize) {
                 // The work that is pending on the old memory goes on; the new memory is another.
                 let old = std::mem::replace(&mut buffers[to].memory, rig.device_memory(SIZE, by));
                 buffers[to].model.fill(by);
-                rig.free(old);
+                if by % 2 == 0 { rig.free(old) } else { rig.free_on(old, stream) }
+            }
+            11 => {
+                rig.fill_on(memory(to), by, size, stream);
+                buffers[to].model[range].fill(by);
+            }
+            12 if to != from => {
+                let half = size / 2;
+                let part = |offset: usize, size: usize| LlaisysCopyRange {
+                    dst: memory(to).wrapping_add(offset).cast(),
+                    src: memory(from).wrapping_add(offset).cast(),
+                    size: size as u64,
+                };
+                let ranges = [part(0, half), part(half, size - half)];
+                // SAFETY: in the order of the streams nobody else uses the buffers then.
+                unsafe { rig.0.memcpy_batch_async(0, &ranges, MemcpyKind::D2D, stream, at_once) }
+                    .expect("queued");
+                let source = buffers[from].model[range.clone()].to_vec();
+                buffers[to].model[range].copy_from_slice(&source);
+            }
+            12..=14 => {
+                // Another stream works on a buffer of this one, which waits for that to end.
+                let borrower = random.below(STREAMS);
+                let (there, back) = events;
+                rig.record(there, streams[owner]);
+                rig.wait_event(streams[borrower], there);
+                let own = owner * PER_STREAM + random.below(PER_STREAM);
+                let other = borrower * PER_STREAM + random.below(PER_STREAM);
+                if own != other {
+                    let (dst, src) = (buffers[own].memory, buffers[other].memory);
+                    rig.copy(dst, src, SIZE, streams[borrower], at_once).expect("queued");
+                    buffers[own].model = buffers[other].model.clone();
+                }
+                rig.record(back, streams[borrower]);
+                rig.wait_event(streams[owner], back);
+                if by % 8 == 0 {
+                    rig.synchronize(back);
+                    assert!(rig.is_reached(there), "{}", at("an event out of order"));
+                }
             }
             _ => {
                 rig.wait(0, streams[owner]);
@@ -113,6 +156,8 @@ fn run(rig: Rig, seed: u64, steps: usize) {
         rig.free(buffer.memory);
     }
     streams.into_iter().for_each(|stream| rig.destroy(stream));
+    rig.destroy_event(events.0);
+    rig.destroy_event(events.1);
 }
 
 fn small() -> Rig {

@@ -2,7 +2,9 @@
 
 use crate::gate;
 use llaisys_backend_cpu::{Configuration, Cpu};
-use llaisys_runtime_core::api::{CopyFlags, MemcpyKind, RuntimeApi, Stream};
+use llaisys_runtime_core::api::{
+    CopyFlags, Event, EventFlags, MemcpyKind, Pattern, RuntimeApi, Stream, StreamFlags,
+};
 use llaisys_runtime_core::{Result, Status};
 use std::ffi::c_void;
 use std::thread;
@@ -104,6 +106,65 @@ impl Rig {
     pub fn is_idle(self, stream: Stream) -> bool {
         // SAFETY: stale handles are looked up only.
         unsafe { self.0.stream_query(0, stream) }.expect("queried")
+    }
+
+    /// A stream of device 0 that is not ordered with the default stream.
+    pub fn non_blocking_stream(self) -> Stream {
+        self.0.create_stream_with(0, StreamFlags::NON_BLOCKING, 0).expect("a stream")
+    }
+
+    /// Frees memory of device 0 in the order of a stream.
+    pub fn free_on(self, pointer: *mut u8, stream: Stream) {
+        // SAFETY: the tests free what they allocated; wrong pointers are looked up only.
+        unsafe { self.0.free_async(0, pointer.cast(), stream) }.expect("freed");
+    }
+
+    /// Fills memory of device 0 with a byte, on a stream.
+    pub fn fill_on(self, pointer: *mut u8, value: u8, size: usize, stream: Stream) {
+        let pattern = Pattern::new(&[value]).expect("a pattern");
+        // SAFETY: the tests keep their memory until the stream has passed.
+        unsafe { self.0.memset_async(0, pointer.cast(), pattern, size, stream) }.expect("queued");
+    }
+
+    /// An event of device 0.
+    pub fn event(self, flags: EventFlags) -> Event {
+        self.0.create_event(0, flags).expect("an event")
+    }
+
+    /// Records an event of device 0.
+    pub fn record(self, event: Event, stream: Stream) {
+        // SAFETY: stale handles are looked up only.
+        unsafe { self.0.record_event(0, event, stream) }.expect("recorded");
+    }
+
+    /// Has a stream of device 0 wait for an event.
+    pub fn wait_event(self, stream: Stream, event: Event) {
+        // SAFETY: stale handles are looked up only.
+        unsafe { self.0.stream_wait_event(0, stream, event) }.expect("queued");
+    }
+
+    /// Whether an event of device 0 is reached.
+    pub fn is_reached(self, event: Event) -> bool {
+        // SAFETY: stale handles are looked up only.
+        unsafe { self.0.event_query(0, event) }.expect("queried")
+    }
+
+    /// Waits for an event of device 0.
+    pub fn synchronize(self, event: Event) {
+        // SAFETY: stale handles are looked up only.
+        unsafe { self.0.event_synchronize(0, event) }.expect("synchronized");
+    }
+
+    /// Nanoseconds between two events of device 0.
+    pub fn elapsed(self, start: Event, end: Event) -> Result<i64> {
+        // SAFETY: stale handles are looked up only.
+        unsafe { self.0.event_elapsed(0, start, end) }
+    }
+
+    /// Destroys an event of device 0.
+    pub fn destroy_event(self, event: Event) {
+        // SAFETY: stale handles are looked up only.
+        unsafe { self.0.destroy_event(0, event) }.expect("destroyed");
     }
 
     /// Destroys a stream of device 0.
