@@ -4,6 +4,7 @@
 //! with `:` between them) nothing else is tried. Under AT_SECURE the environment is ignored. A
 //! relative path is never opened.
 
+use llaisys_runtime_core::trust;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -43,11 +44,19 @@ pub(crate) struct Tried {
 
 /// The places to try.
 pub(crate) fn places() -> Vec<OsString> {
-    let explicit = if privileged() { None } else { std::env::var_os(VARIABLE) };
-    match explicit {
-        Some(paths) if !paths.is_empty() => split(&paths),
-        _ => PLACES.iter().map(OsString::from).collect(),
+    match explicit() {
+        Some(paths) => split(&paths),
+        None => PLACES.iter().map(OsString::from).collect(),
     }
+}
+
+/// Whether the environment names the places.
+pub(crate) fn are_explicit() -> bool {
+    explicit().is_some()
+}
+
+fn explicit() -> Option<OsString> {
+    trust::variable(VARIABLE).filter(|paths| !paths.is_empty())
 }
 
 /// The absolute paths of a list; a relative one would mean the working directory.
@@ -59,13 +68,6 @@ fn split(paths: &OsString) -> Vec<OsString> {
         .filter(|path| Path::new(path).is_absolute())
         .map(OsString::from)
         .collect()
-}
-
-/// Whether the process has privileges that its starter lacks (AT_SECURE), so that the environment
-/// is not to be trusted.
-fn privileged() -> bool {
-    // SAFETY: getauxval only reads the vector that the kernel gave the process.
-    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 /// All that was tried, for a message: `place (reason), place (reason)`.

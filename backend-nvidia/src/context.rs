@@ -6,9 +6,9 @@
 
 use crate::call::cu;
 use crate::device::Device;
-use crate::driver::driver;
+use crate::driver::{Driver, driver};
 use crate::errors::{self, SUCCESS};
-use cust::sys::CUcontext;
+use cust::sys::{CUcontext, CUdevice};
 use llaisys_runtime_core::error::Result;
 use std::marker::PhantomData;
 
@@ -92,6 +92,35 @@ impl Device {
         // SAFETY: a retained primary context that is never released.
         let code = unsafe { cu!(cuCtxSetCurrent(context)) };
         errors::check(code, || format!("make the context of device {} current", self.ordinal))
+    }
+}
+
+impl Driver {
+    /// The device whose primary context this is; `None` when it is another context.
+    pub(crate) fn device_of(&self, context: CUcontext) -> Result<Option<&Device>> {
+        let holds = |device: &&Device| device.context.get().is_some_and(|ours| ours.0 == context);
+        if let Some(device) = self.devices.iter().find(holds) {
+            return Ok(Some(device));
+        }
+        let mut handle: CUdevice = -1;
+        let mut ours: CUcontext = std::ptr::null_mut();
+        // SAFETY: the context is live by the caller's word; what is pushed is popped on this thread,
+        // and `handle` and `ours` are writable.
+        let code = unsafe {
+            match cu!(cuCtxPushCurrent_v2(context)) {
+                SUCCESS => {
+                    let code = cu!(cuCtxGetDevice(&mut handle));
+                    let _the_answer_counts = cu!(cuCtxPopCurrent_v2(&mut ours));
+                    code
+                }
+                code => code,
+            }
+        };
+        errors::check(code, || format!("ask for the device of the context {context:p}"))?;
+        let found = self.devices.iter().find(|device| device.handle == handle);
+        // Where nobody has the primary context, this is another one, and none is made to see that.
+        let Some(device) = found.filter(|device| device.is_in_use()) else { return Ok(None) };
+        Ok((device.context()?.0 == context).then_some(device))
     }
 }
 

@@ -12,11 +12,12 @@ use crate::call::cu;
 use crate::device::Device;
 use crate::errors::{self, INVALID_VALUE, SUCCESS};
 use crate::host_copy;
+use crate::rows::Rows;
 use crate::staging;
 use crate::streams::native;
 use crate::two_devices;
 use cust::sys::{CUdeviceptr, CUstream};
-use llaisys_runtime_core::api::{CopyFlags, MemcpyKind, Stream};
+use llaisys_runtime_core::api::{CopyFlags, LlaisysCopy3D, MemcpyKind, Stream};
 use llaisys_runtime_core::error::Result;
 use std::ffi::c_void;
 
@@ -39,6 +40,29 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
+    /// Has the driver copy in the order of a stream; its code. Not for two sides of host memory.
+    ///
+    /// # Safety
+    /// - As for `RuntimeApi::memcpy_async`; a context is entered, and `on` is NULL or a live stream of
+    ///   it.
+    #[inline]
+    pub(crate) unsafe fn enqueue(&self, on: CUstream) -> i32 {
+        let (dst, src, size) = (self.dst, self.src, self.size);
+        // SAFETY: the caller vouches for both ranges and the stream; the entry point is the one for
+        // their sides. From and to pageable memory the driver's own meaning is the contract's (C3).
+        unsafe {
+            match self.kind {
+                MemcpyKind::H2D => cu!(cuMemcpyHtoDAsync_v2(self.dst_address(), src, size, on)),
+                MemcpyKind::D2H => cu!(cuMemcpyDtoHAsync_v2(dst, self.src_address(), size, on)),
+                MemcpyKind::D2D => {
+                    cu!(cuMemcpyDtoDAsync_v2(self.dst_address(), self.src_address(), size, on))
+                }
+                // Not asked of the driver (see the module text); no backend is told `Inferred`.
+                MemcpyKind::H2H | MemcpyKind::Inferred => INVALID_VALUE,
+            }
+        }
+    }
+
     pub(crate) fn dst_address(&self) -> CUdeviceptr {
         self.dst as usize as CUdeviceptr
     }
@@ -68,12 +92,16 @@ impl Device {
         // SAFETY: the caller vouches for both ranges; the entry point is the one for their sides.
         let mut code = unsafe {
             match copy.kind {
-                MemcpyKind::H2H => return self.host_to_host(copy, Stream::DEFAULT, true),
+                MemcpyKind::H2H => {
+                    return self.host_to_host(copy.into(), Stream::DEFAULT, true);
+                }
                 MemcpyKind::D2H => cu!(cuMemcpyDtoH_v2(dst, copy.src_address(), size)),
                 MemcpyKind::H2D => cu!(cuMemcpyHtoD_v2(copy.dst_address(), src, size)),
                 MemcpyKind::D2D => {
                     cu!(cuMemcpyDtoD_v2(copy.dst_address(), copy.src_address(), size))
                 }
+                // No backend is told so.
+                MemcpyKind::Inferred => INVALID_VALUE,
             }
         };
         let mut detoured = false;
@@ -99,28 +127,18 @@ impl Device {
     #[inline]
     pub(crate) unsafe fn copy_async(&self, copy: Copy, stream: Stream) -> Result<()> {
         let _entered = self.enter()?;
-        let (dst, src, size, on) = (copy.dst, copy.src, copy.size, native(stream));
-        if copy.flags != CopyFlags::NONE {
+        if copy.kind == MemcpyKind::H2H {
             // SAFETY: the caller vouches for both ranges and the stream.
-            match unsafe { staging::copy(self, copy, stream) } {
-                // Another device's memory, perhaps: what follows finds out.
-                Some(Err(refusal)) if errors::is_refusal(&refusal) => {}
-                Some(staged) => return staged,
-                None => {}
+            return unsafe { self.host_to_host(copy.into(), stream, false) };
+        }
+        if copy.flags != CopyFlags::NONE {
+            // SAFETY: as above.
+            if let Some(staged) = unsafe { self.staged(copy.into(), stream) } {
+                return staged;
             }
         }
-        // SAFETY: the caller vouches for both ranges and the stream; the entry point is the one for
-        // their sides. From and to pageable memory the driver's own meaning is the contract's (C3).
-        let code = unsafe {
-            match copy.kind {
-                MemcpyKind::H2D => cu!(cuMemcpyHtoDAsync_v2(copy.dst_address(), src, size, on)),
-                MemcpyKind::D2H => cu!(cuMemcpyDtoHAsync_v2(dst, copy.src_address(), size, on)),
-                MemcpyKind::D2D => {
-                    cu!(cuMemcpyDtoDAsync_v2(copy.dst_address(), copy.src_address(), size, on))
-                }
-                MemcpyKind::H2H => return self.host_to_host(copy, stream, false),
-            }
-        };
+        // SAFETY: as above; the device's context is entered.
+        let code = unsafe { copy.enqueue(native(stream)) };
         if code == SUCCESS {
             return Ok(());
         }
@@ -133,11 +151,76 @@ impl Device {
         Err(errors::failure(code, &copy.asked(self, &self.of_stream("in", stream))))
     }
 
+    /// Enqueues a pitched copy.
+    ///
+    /// # Safety
+    /// - As for `RuntimeApi::memcpy_3d_async`.
+    pub(crate) unsafe fn copy_pitched(
+        &self,
+        copy: &LlaisysCopy3D,
+        stream: Stream,
+        flags: CopyFlags,
+    ) -> Result<()> {
+        let rows = Rows::of(copy, flags)?;
+        if let Some(line) = rows.as_line() {
+            // SAFETY: the caller vouches for the rows, which are one range, and the stream.
+            return unsafe { self.copy_async(line, stream) };
+        }
+        let _entered = self.enter()?;
+        if rows.kind == MemcpyKind::H2H {
+            // SAFETY: the caller vouches for the rows and the stream.
+            return unsafe { self.host_to_host(rows, stream, false) };
+        }
+        // SAFETY: as above.
+        if let Some(staged) = unsafe { self.staged(rows, stream) } {
+            return staged;
+        }
+        // SAFETY: as above; the device's context is entered.
+        let code = unsafe { rows.enqueue(native(stream)) };
+        if code == INVALID_VALUE {
+            // Another device's memory, or a pitch that the driver has no number for: a plain copy
+            // copes with the one and has not the other.
+            for line in rows.lines() {
+                // SAFETY: as above.
+                unsafe { self.copy_async(line, stream) }?;
+            }
+            return Ok(());
+        }
+        errors::check(code, || {
+            let (to, from) = (rows.first_written(), rows.first_read());
+            let at = self.of_stream("in", stream);
+            format!(
+                "copy rows of {} bytes {:?} from {from:p} to {to:p} {at}",
+                copy.width, rows.kind
+            )
+        })?;
+        if flags.contains(CopyFlags::DESTINATION_PAGEABLE) {
+            // The driver is documented to wait for copies into pageable memory, and says it of one
+            // range; when it has waited for rows too, this costs nothing to speak of.
+            // SAFETY: the caller vouches for the stream.
+            return unsafe { self.synchronize_stream(stream) };
+        }
+        Ok(())
+    }
+
+    /// Copies by way of pinned memory where the driver would wait with it; `None` when it would not,
+    /// or when another device's memory may be in it.
+    ///
+    /// # Safety
+    /// - As for `RuntimeApi::memcpy_async`, for each row; the device's context is entered.
+    unsafe fn staged(&self, rows: Rows, stream: Stream) -> Option<Result<()>> {
+        // SAFETY: the caller keeps the same contract.
+        match unsafe { staging::copy(self, rows, stream) } {
+            Some(Err(refusal)) if errors::is_refusal(&refusal) => None,
+            staged => staged,
+        }
+    }
+
     /// Copies between two places of host memory, now or when the stream gets there.
     ///
     /// # Safety
-    /// - As for `RuntimeApi::memcpy_async`; the device's context is entered.
-    unsafe fn host_to_host(&self, copy: Copy, stream: Stream, wait: bool) -> Result<()> {
+    /// - As for `RuntimeApi::memcpy_async`, for each row; the device's context is entered.
+    unsafe fn host_to_host(&self, copy: Rows, stream: Stream, wait: bool) -> Result<()> {
         let promised = copy.flags.contains(CopyFlags::HOST_BUFFER_PROMISED);
         let pageable = |flag| !promised && copy.flags.contains(flag);
         if wait || pageable(CopyFlags::DESTINATION_PAGEABLE) {

@@ -4,21 +4,25 @@
 //! Rule: finding a device and asking what it is makes no context (contract D4). Ordinals are the
 //! driver's (D6).
 
+use crate::backend::Nvidia;
 use crate::call::cu;
 use crate::context::Context;
+use crate::cudart;
 use crate::driver::{Driver, driver};
 use crate::errors::{self, SUCCESS};
+use crate::managed_memory::ManagedBlocks;
 use crate::marks::Streams;
 use crate::pool::Pool;
 use crate::unpooled::Unpooled;
 use cust::sys::{self, CUdevice, CUdevice_attribute};
 use llaisys_runtime_core::api::{
-    LlaisysDeviceProperties, LlaisysMemoryInfo, Ordinal, UNKNOWN_BYTES, write_text,
+    Capabilities, LlaisysDeviceProperties, LlaisysMemoryInfo, Ordinal, UNKNOWN_BYTES, write_text,
 };
 use llaisys_runtime_core::error::{Error, Result};
 use llaisys_runtime_core::status::Status;
 use once_cell::sync::OnceCell;
 use std::ffi::{CStr, c_char, c_int};
+use std::sync::atomic::AtomicBool;
 
 /// A device of the driver.
 pub(crate) struct Device {
@@ -35,6 +39,10 @@ pub(crate) struct Device {
     pub(crate) streams: Streams,
     /// What a device without a pool uses instead.
     pub(crate) unpooled: Unpooled,
+    /// The managed memory that was made for it.
+    pub(crate) managed: ManagedBlocks,
+    /// Whether access to the memory of the device with this ordinal was switched on here.
+    pub(crate) reaches: Box<[AtomicBool]>,
 }
 
 /// The device with this ordinal.
@@ -57,8 +65,8 @@ fn unknown(driver: &Driver, ordinal: Ordinal) -> Error {
 }
 
 impl Device {
-    /// The device with this ordinal, not yet used.
-    pub(crate) fn find(ordinal: Ordinal) -> Result<Device> {
+    /// The device with this ordinal, one of `count`, not yet used.
+    pub(crate) fn find(ordinal: Ordinal, count: i32) -> Result<Device> {
         let mut handle: CUdevice = 0;
         // SAFETY: `handle` is writable.
         errors::check(unsafe { cu!(cuDeviceGet(&mut handle, ordinal)) }, || {
@@ -71,6 +79,8 @@ impl Device {
             pool: OnceCell::new(),
             streams: Streams::new(),
             unpooled: Unpooled::new(),
+            managed: ManagedBlocks::new(),
+            reaches: (0..count).map(|_| AtomicBool::new(false)).collect(),
         })
     }
 
@@ -101,6 +111,11 @@ impl Device {
             number(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) as u32;
         properties.total_memory = self.total_memory()?;
         properties.driver_version = driver()?.version;
+        properties.runtime_version = cudart::version();
+        properties.l2_cache_size = number(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE) as u64;
+        properties.clock_rate = number(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE) as u32;
+        properties.integrated = number(Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED) as u32;
+        properties.capabilities = self.capabilities()?.0;
         properties.compute_capability_major =
             number(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
         properties.compute_capability_minor =
@@ -111,11 +126,43 @@ impl Device {
         let name =
             self.text(|text, length| unsafe { cu!(cuDeviceGetName(text, length, self.handle)) });
         write_text(&mut properties.name, &name);
-        // SAFETY: as above.
-        let address = self
-            .text(|text, length| unsafe { cu!(cuDeviceGetPCIBusId(text, length, self.handle)) });
-        write_text(&mut properties.pci_address, &address);
+        write_text(&mut properties.pci_address, &self.pci_address());
         Ok(properties)
+    }
+
+    /// What of the backend's capabilities this very device has, natively. The others still work where
+    /// there is another way: without pools memory comes at once instead of in a stream's order, without
+    /// the driver's batch one copy follows the other.
+    fn capabilities(&self) -> Result<Capabilities> {
+        let driver = driver()?;
+        let mut able = Nvidia::CAPABILITIES;
+        let mut lacks = |what: Capabilities| able = Capabilities(able.0 & !what.0);
+        if !self.has_pools() {
+            lacks(Capabilities::STREAM_ORDERED_MEMORY.with(Capabilities::MEMORY_POOL));
+        }
+        if !self.has_managed_memory() {
+            lacks(Capabilities::MANAGED_MEMORY);
+        }
+        if driver.newer.batch_copy.is_none() {
+            lacks(Capabilities::BATCHED_COPIES);
+        }
+        let mut others = driver.devices.iter().filter(|other| other.ordinal != self.ordinal);
+        if !others.any(|other| self.can_reach(other).unwrap_or(false)) {
+            lacks(Capabilities::PEERS);
+        }
+        Ok(able)
+    }
+
+    /// Whether the device says that it has pools; whether it has is seen when one is made.
+    pub(crate) fn has_pools(&self) -> bool {
+        use sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED as SUPPORTED;
+        !matches!(self.pool.get(), Some(None)) && self.attribute(SUPPORTED).unwrap_or_default() != 0
+    }
+
+    /// Where the device is on the PCI bus; empty when the driver does not say.
+    pub(crate) fn pci_address(&self) -> String {
+        // SAFETY: the entry point writes a NUL-terminated text of at most `length` bytes at `text`.
+        self.text(|text, length| unsafe { cu!(cuDeviceGetPCIBusId(text, length, self.handle)) })
     }
 
     /// The identifier of this very device, of the instance where the device is a MIG instance; zero

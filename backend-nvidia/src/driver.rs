@@ -6,6 +6,7 @@
 
 use crate::device::Device;
 use crate::library::Library;
+use crate::newer::Newer;
 use crate::{doors, fork, search};
 use llaisys_runtime_core::error::{Error, Result};
 use once_cell::sync::OnceCell;
@@ -15,6 +16,8 @@ use parking_lot::Mutex;
 pub(crate) struct Driver {
     /// What `cuDriverGetVersion` answers: 1000 × major + 10 × minor.
     pub(crate) version: i32,
+    /// What it has beside what `cust_raw` knows.
+    pub(crate) newer: Newer,
     /// The devices, at their ordinals.
     pub(crate) devices: Vec<Device>,
     /// Held while a device gets its context or its pool, so that each sees the other's peers. Never
@@ -71,7 +74,8 @@ fn open() -> Result<Driver> {
 impl Driver {
     /// Lists the devices of a driver that is initialised. Makes no context (contract D4).
     fn start(version: i32, count: i32) -> Result<Driver> {
-        let devices = (0..count).map(Device::find).collect::<Result<Vec<_>>>()?;
-        Ok(Driver { version, devices, setup: Mutex::new(()) })
+        let devices =
+            (0..count).map(|ordinal| Device::find(ordinal, count)).collect::<Result<Vec<_>>>()?;
+        Ok(Driver { version, newer: Newer::find(version), devices, setup: Mutex::new(()) })
     }
 }

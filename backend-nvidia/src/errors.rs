@@ -23,12 +23,16 @@ pub(crate) const DEINITIALIZED: i32 = 4;
 pub(crate) const STUB_LIBRARY: i32 = 34;
 /// `CUDA_ERROR_NO_DEVICE`.
 pub(crate) const NO_DEVICE: i32 = 100;
+/// `CUDA_ERROR_INVALID_DEVICE`.
+pub(crate) const INVALID_DEVICE: i32 = 101;
 /// `CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND`.
 pub(crate) const SYMBOL_NOT_FOUND: i32 = 302;
 /// No code of CUDA's: the driver, asked in a child (see `probe`), ended it or never came back.
 pub(crate) const NO_ANSWER: i32 = -1;
 /// `CUDA_ERROR_NOT_READY`.
 pub(crate) const NOT_READY: i32 = 600;
+/// `CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED`.
+pub(crate) const PEER_ACCESS_ALREADY_ENABLED: i32 = 704;
 /// `CUDA_ERROR_SYSTEM_DRIVER_MISMATCH`: the library and the kernel module are of different
 /// versions.
 pub(crate) const SYSTEM_DRIVER_MISMATCH: i32 = 803;
@@ -46,7 +50,7 @@ pub(crate) fn status(code: i32) -> Status {
         DEINITIALIZED => Status::Shutdown,
         // Not initialised, stub, no device, no licence; the system or MPS is not (yet) up.
         NOT_INITIALIZED | STUB_LIBRARY | NO_DEVICE | 102 | 802..=809 => Status::DriverUnavailable,
-        101 => Status::InvalidDevice,
+        INVALID_DEVICE => Status::InvalidDevice,
         // No peer path; the driver lacks the entry point; the device lacks the operation.
         217 | SYMBOL_NOT_FOUND | 801 => Status::NotSupported,
         400 => Status::InvalidHandle,

@@ -6,9 +6,9 @@
 //! its own. The calling thread uses no host function, because the driver runs those of one context
 //! one after the other, so that one stream's would wait for another's.
 
-use crate::copies::Copy;
 use crate::device::Device;
 use crate::event::Event;
+use crate::rows::Rows;
 use crate::streams::native;
 use llaisys_runtime_core::api::Stream;
 use llaisys_runtime_core::error::{Error, Result};
@@ -18,18 +18,18 @@ use std::ffi::c_void;
 /// Waits until it is the copy's turn, and copies.
 ///
 /// # Safety
-/// - Both ranges are valid until this returns and do not overlap.
+/// - Both sides are valid until this returns and do not overlap.
 /// - `stream` is NULL or a live stream of the device whose context is entered.
-pub(crate) unsafe fn wait_and_copy(copy: Copy, stream: Stream) -> Result<()> {
+pub(crate) unsafe fn wait_and_copy(copy: Rows, stream: Stream) -> Result<()> {
     Event::record(native(stream))?.wait()?;
     // SAFETY: by the contract above.
-    unsafe { copy.src.cast::<u8>().copy_to_nonoverlapping(copy.dst.cast(), copy.size) };
+    unsafe { copy.copy_here() };
     Ok(())
 }
 
 /// What a stream is to do. A box that the stream's host function owns: run and dropped there, once.
 struct Job {
-    copy: Copy,
+    copy: Rows,
     /// The source as it was when the copy was asked for, where it may change before its turn.
     source: Option<Vec<u8>>,
 }
@@ -37,12 +37,12 @@ struct Job {
 /// Enqueues a copy from host memory to host memory.
 ///
 /// # Safety
-/// - `copy.src` is readable now and, unless `read_now`, until the stream has passed; `copy.dst` is
-///   writable until then.
-/// - The two ranges do not overlap, and `stream` is NULL or a live stream of `device`.
+/// - The source is readable now and, unless `read_now`, until the stream has passed; the destination
+///   is writable until then.
+/// - The two sides do not overlap, and `stream` is NULL or a live stream of `device`.
 pub(crate) unsafe fn enqueue(
     device: &Device,
-    copy: Copy,
+    copy: Rows,
     stream: Stream,
     read_now: bool,
 ) -> Result<()> {
@@ -62,22 +62,23 @@ pub(crate) unsafe fn enqueue(
     launched
 }
 
-/// The bytes of the source.
+/// The bytes of the source, without what lies between its rows.
 ///
 /// # Safety
-/// - `copy.src` is readable for `copy.size` bytes.
-unsafe fn read(copy: Copy) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(copy.size).map_err(|_| {
+/// - The source is readable.
+unsafe fn read(copy: Rows) -> Result<Vec<u8>> {
+    let mut bytes: Vec<u8> = Vec::new();
+    let size = copy.size();
+    bytes.try_reserve_exact(size).map_err(|_| {
         Error::new(
             Status::OutOfMemory,
-            format!("hold {} bytes of a pageable source until its turn comes", copy.size),
+            format!("hold {size} bytes of a pageable source until its turn comes"),
         )
     })?;
     // SAFETY: the source is readable by the contract above; the capacity was just reserved.
     unsafe {
-        copy.src.cast::<u8>().copy_to_nonoverlapping(bytes.as_mut_ptr(), copy.size);
-        bytes.set_len(copy.size);
+        copy.written_to(bytes.as_mut_ptr().cast()).copy_here();
+        bytes.set_len(size);
     }
     Ok(bytes)
 }
@@ -86,8 +87,11 @@ unsafe fn read(copy: Copy) -> Result<Vec<u8>> {
 unsafe extern "C" fn run(job: *mut c_void) {
     // SAFETY: `job` is the box that `enqueue` gave away, and the stream calls this once.
     let job = unsafe { Box::from_raw(job.cast::<Job>()) };
-    let from = job.source.as_ref().map_or(job.copy.src.cast::<u8>(), |bytes| bytes.as_ptr());
-    // SAFETY: by `enqueue`'s contract both ranges are valid until the stream has passed, and do not
+    let copy = match &job.source {
+        Some(bytes) => job.copy.read_from(bytes.as_ptr().cast()),
+        None => job.copy,
+    };
+    // SAFETY: by `enqueue`'s contract both sides are valid until the stream has passed, and do not
     // overlap.
-    unsafe { from.copy_to_nonoverlapping(job.copy.dst.cast(), job.copy.size) };
+    unsafe { copy.copy_here() };
 }

@@ -15,6 +15,7 @@ use cust::sys::{self, CUstream};
 use llaisys_runtime_core::error::Result;
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
+use std::ffi::c_int;
 use std::sync::Arc;
 
 /// A stream's handle, which the driver lets every thread use.
@@ -26,6 +27,34 @@ unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
 
+/// A stream that may be given work.
+#[derive(Clone, Copy)]
+struct Live {
+    handle: Handle,
+    /// Ordered with the default stream, so that this one tells for it whether it has work.
+    blocking: bool,
+    /// Somebody else's: let go of, never destroyed.
+    adopted: bool,
+}
+
+impl Live {
+    /// Whether its work is being captured into a graph: it does not run then, and to ask about the
+    /// stream or to record on it would end the capture.
+    fn is_captured(&self) -> bool {
+        let mut state = sys::CUstreamCaptureStatus_enum::CU_STREAM_CAPTURE_STATUS_NONE as c_int;
+        // SAFETY: the stream is live while it is listed, and `state` is a C int, which is what the
+        // entry point writes.
+        let code = unsafe { cu!(cuStreamIsCapturing(self.handle.0, (&raw mut state).cast())) };
+        code == SUCCESS && state != 0
+    }
+
+    /// Whether it has nothing to do.
+    fn is_ready(&self) -> bool {
+        // SAFETY: the stream is live while it is listed.
+        self.is_captured() || unsafe { cu!(cuStreamQuery(self.handle.0)) } == SUCCESS
+    }
+}
+
 /// The streams of one device.
 pub(crate) struct Streams {
     known: Mutex<Known>,
@@ -36,8 +65,9 @@ pub(crate) struct Streams {
 }
 
 struct Known {
-    /// Made here and not destroyed. A stream in here may be recorded on while the lock is held.
-    live: Vec<Handle>,
+    /// Made or adopted here and not destroyed or let go. A stream in here may be recorded on while
+    /// the lock is held.
+    live: Vec<Live>,
     /// The ends of streams that were destroyed while they were busy.
     destroyed: Vec<Arc<Event>>,
 }
@@ -50,36 +80,64 @@ impl Streams {
     }
 
     /// A stream was made.
-    pub(crate) fn add(&self, stream: CUstream) {
-        self.known.lock().live.push(Handle(stream));
+    pub(crate) fn add(&self, stream: CUstream, blocking: bool) {
+        let mut known = self.known.lock();
+        // Somebody else's stream whose address came back (contract S3).
+        known.live.retain(|live| live.handle.0 != stream);
+        known.live.push(Live { handle: Handle(stream), blocking, adopted: false });
     }
 
-    /// A stream is about to be destroyed; what it still has to do is remembered.
-    pub(crate) fn remove(&self, stream: CUstream) {
+    /// A stream of somebody else's may be given work here from now on.
+    pub(crate) fn adopt(&self, stream: CUstream, blocking: bool) {
         let mut known = self.known.lock();
-        known.live.retain(|live| live.0 != stream);
+        if known.live.iter().all(|live| live.handle.0 != stream) {
+            known.live.push(Live { handle: Handle(stream), blocking, adopted: true });
+        }
+    }
+
+    /// A stream is about to be destroyed, or let go; what it still has to do is remembered. Answers
+    /// whether it is ours to destroy.
+    pub(crate) fn remove(&self, stream: CUstream) -> bool {
+        let mut known = self.known.lock();
+        let found = known.live.iter().position(|live| live.handle.0 == stream);
+        let live = found.map(|index| known.live.swap_remove(index));
         known.destroyed.retain(|end| !end.has_passed());
-        // A stream that cannot be recorded on belongs to a device that is lost.
-        known.destroyed.extend(Event::record(stream).map(Arc::new));
+        if !live.is_some_and(|live| live.is_captured()) {
+            // A stream that cannot be recorded on belongs to a device that is lost.
+            known.destroyed.extend(Event::record(stream).map(Arc::new));
+        }
+        !live.is_some_and(|live| live.adopted)
     }
 }
 
 impl Device {
     /// An event for each stream that has work. The device's context is entered.
     pub(crate) fn marks(&self) -> Result<Vec<Arc<Event>>> {
-        if is_idle() {
+        if self.is_idle() {
             return Ok(Vec::new());
         }
         let blocking = sys::CUstream_flags_enum::CU_STREAM_DEFAULT as u32;
         let idle = self.private_stream(&self.streams.idle, blocking)?;
         let mut known = self.streams.known.lock();
         let mut marks = known.destroyed.clone();
-        for stream in known.live.iter().chain(Some(&idle)) {
+        let live = known.live.iter().filter(|live| !live.is_captured());
+        for stream in live.map(|live| live.handle).chain([idle]) {
             marks.push(Arc::new(Event::record(stream.0)?));
         }
         marks.retain(|mark| !mark.has_passed());
         known.destroyed.retain(|end| !end.has_passed());
         Ok(marks)
+    }
+
+    /// Whether the device has nothing to do. The device's context is entered.
+    pub(crate) fn is_idle(&self) -> bool {
+        if !default_is_ready() {
+            return false;
+        }
+        let mut known = self.streams.known.lock();
+        known.destroyed.retain(|end| !end.has_passed());
+        known.destroyed.is_empty()
+            && known.live.iter().filter(|live| !live.blocking).all(Live::is_ready)
     }
 
     /// The private stream on which something is done here in the order of another device's stream.
@@ -102,9 +160,9 @@ impl Device {
     }
 }
 
-/// Whether the device has nothing to do: its default stream is ready when its blocking streams are
-/// too. The device's context is entered.
-pub(crate) fn is_idle() -> bool {
+/// Whether the default stream has nothing to do, nor the blocking streams that it waits for. The
+/// device's context is entered.
+pub(crate) fn default_is_ready() -> bool {
     // SAFETY: NULL is the legacy stream of the context that was entered. A query orders nothing.
     unsafe { cu!(cuStreamQuery(std::ptr::null_mut())) == SUCCESS }
 }
@@ -114,15 +172,14 @@ pub(crate) fn all_are_idle() -> bool {
     let Ok(driver) = driver() else { return false };
     driver.devices.iter().filter(|device| device.context.get().is_some()).all(|device| {
         let Ok(_entered) = device.enter() else { return false };
-        is_idle()
+        device.is_idle()
     })
 }
 
 /// Waits for what the device was given to do. The device's context is entered.
 pub(crate) fn wait() {
-    // SAFETY: NULL is the legacy stream of the context that was entered. A lost device answers at
-    // once, and its answer is the next call's too.
-    let _told_by_the_next_call = unsafe { cu!(cuStreamSynchronize(std::ptr::null_mut())) };
+    // SAFETY: takes nothing. A lost device answers at once, and its answer is the next call's too.
+    let _told_by_the_next_call = unsafe { cu!(cuCtxSynchronize()) };
 }
 
 /// Waits for what every device in use was given to do.

@@ -11,7 +11,10 @@
 //!   allocate:  cuMemAllocFromPoolAsync on a private non-blocking stream that never has other
 //!              work, then wait for it: at return every stream of every device may use the memory
 //!   free:      marks ─▶ cuStreamWaitEvent, cuMemFreeAsync on another private non-blocking stream
+//!   in order:  cuMemAllocFromPoolAsync, cuMemFreeAsync on the caller's stream
 //! ```
+//!
+//! All of it is memory of one pool, so memory of either kind may be freed either way.
 //!
 //! The pool is ours alone, so no setting of the application's own pool is touched, and memory that
 //! is free stays in it (a release threshold without limit) until the device runs out.
@@ -21,10 +24,12 @@ use crate::device::Device;
 use crate::driver::{Driver, driver};
 use crate::errors::{self, OUT_OF_MEMORY, SUCCESS};
 use crate::marks;
+use crate::streams::native;
 use cust::sys::{
     self, CUdeviceptr, CUmemAccessDesc, CUmemLocation, CUmemPool_attribute, CUmemPoolProps,
     CUmemoryPool, CUstream,
 };
+use llaisys_runtime_core::api::Stream;
 use llaisys_runtime_core::error::{Error, Result};
 use llaisys_runtime_core::status::Status;
 use std::ffi::{c_int, c_void};
@@ -52,13 +57,47 @@ impl Device {
     pub(crate) fn allocate(&self, size: usize) -> Result<*mut c_void> {
         let _entered = self.enter()?;
         let pool = self.pool()?;
-        let mut code = self.try_allocate(pool, size);
+        self.allocate_by(pool, size, || self.try_allocate(pool, size))
+    }
+
+    /// Allocates memory that a stream may use from here on; where the device has no pool, memory that
+    /// every stream may use.
+    ///
+    /// # Safety
+    /// - `stream` is NULL or a live stream of this device.
+    pub(crate) unsafe fn allocate_in_order(
+        &self,
+        size: usize,
+        stream: Stream,
+    ) -> Result<*mut c_void> {
+        let _entered = self.enter()?;
+        let Some(pool) = self.pool()? else { return self.allocate(size) };
+        self.allocate_by(Some(pool), size, || {
+            let mut address: CUdeviceptr = 0;
+            let on = native(stream);
+            // SAFETY: `address` is writable; the pool is live and the caller vouches for the stream.
+            match unsafe { cu!(cuMemAllocFromPoolAsync(&mut address, size, pool.handle, on)) } {
+                SUCCESS => Ok(address),
+                code => Err(code),
+            }
+        })
+    }
+
+    /// Allocates by `try_once`, which answers the driver's code on failure; what is cached is given up
+    /// before anyone is told that there is no room (E4). The device's context is entered.
+    fn allocate_by(
+        &self,
+        pool: Option<&Pool>,
+        size: usize,
+        try_once: impl Fn() -> std::result::Result<CUdeviceptr, i32>,
+    ) -> Result<*mut c_void> {
+        let mut code = try_once();
         if matches!(code, Err(OUT_OF_MEMORY)) && size as u64 <= self.total_memory()? {
             // First what is free now, then what is still waiting for earlier work.
             for wait in [false, true] {
                 if matches!(code, Err(OUT_OF_MEMORY)) {
                     self.reclaim(pool, wait);
-                    code = self.try_allocate(pool, size);
+                    code = try_once();
                 }
             }
         }
@@ -75,7 +114,8 @@ impl Device {
     /// Frees memory once what was enqueued before is done; does not wait.
     ///
     /// # Safety
-    /// - `pointer` came from [`Device::allocate`] of this device and is not freed.
+    /// - `pointer` came from [`Device::allocate`] or [`Device::allocate_in_order`] of this device and is
+    ///   not freed.
     pub(crate) unsafe fn free(&self, pointer: *mut c_void) -> Result<()> {
         let _entered = self.enter()?;
         let address = pointer as usize as CUdeviceptr;
@@ -89,6 +129,61 @@ impl Device {
         // SAFETY: the caller hands over an allocation of this pool; the stream is live.
         let code = unsafe { cu!(cuMemFreeAsync(address, pool.frees)) };
         errors::check(code, || format!("free {pointer:p} on device {}", self.ordinal))
+    }
+
+    /// Frees memory in the order of a stream.
+    ///
+    /// # Safety
+    /// - As for [`Device::free`]; other streams are done with the memory when `stream` gets there.
+    /// - `stream` is NULL or a live stream of this device.
+    pub(crate) unsafe fn free_in_order(&self, pointer: *mut c_void, stream: Stream) -> Result<()> {
+        let _entered = self.enter()?;
+        let address = pointer as usize as CUdeviceptr;
+        if self.pool()?.is_none() {
+            self.unpooled.free(address);
+            return Ok(());
+        }
+        // SAFETY: the caller hands over an allocation of this pool and vouches for the stream.
+        let code = unsafe { cu!(cuMemFreeAsync(address, native(stream))) };
+        errors::check(code, || self.of_stream(&format!("free {pointer:p} in"), stream))
+    }
+
+    /// Bytes that are held from the driver, used or cached; asks nothing of a device that was not used
+    /// (D4).
+    pub(crate) fn reserved(&self) -> u64 {
+        self.plain_reserved() + self.managed.held()
+    }
+
+    /// [`Device::reserved`] without managed memory.
+    pub(crate) fn plain_reserved(&self) -> u64 {
+        let pool = self.pool.get().and_then(Option::as_ref);
+        pool.map_or(0, Pool::reserved) + self.unpooled.held()
+    }
+
+    /// Gives back what is cached until at most `keep` bytes are. Does not wait: what has not passed its
+    /// stream yet stays.
+    pub(crate) fn trim(&self, keep: u64) -> Result<()> {
+        if self.context.get().is_none() {
+            return Ok(());
+        }
+        let _entered = self.enter()?;
+        let Some(Some(pool)) = self.pool.get() else {
+            if self.unpooled.freed() > keep {
+                self.unpooled.release_when_idle();
+            }
+            return Ok(());
+        };
+        // A free counts once the host has seen that its stream passed it.
+        // SAFETY: the stream is live.
+        unsafe {
+            if cu!(cuStreamQuery(pool.frees)) == SUCCESS {
+                let _told_by_the_next_call = cu!(cuStreamSynchronize(pool.frees));
+            }
+        }
+        let keep = usize::try_from(pool.used().saturating_add(keep)).unwrap_or(usize::MAX);
+        // SAFETY: the pool is live.
+        let code = unsafe { cu!(cuMemPoolTrimTo(pool.handle, keep)) };
+        errors::check(code, || format!("trim the memory pool of device {}", self.ordinal))
     }
 
     /// The device's pool, made by the first caller; `None` when the device (or the driver on it)
@@ -153,9 +248,8 @@ impl Device {
 impl Pool {
     /// Makes a device's pool. `driver.setup` is held, and the device's context is entered.
     fn make(driver: &Driver, device: &Device) -> Result<Option<Pool>> {
-        use sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED as SUPPORTED;
         use sys::CUmemPool_attribute_enum as Attribute;
-        if device.attribute(SUPPORTED).unwrap_or_default() == 0 {
+        if !device.has_pools() {
             return Ok(None);
         }
         // SAFETY: all-zero is a valid value: every enum in it has a variant 0 and the rest are
@@ -213,10 +307,7 @@ impl Pool {
         if owner.ordinal == peer.ordinal {
             return;
         }
-        let mut possible: c_int = 0;
-        // SAFETY: `possible` is writable and the handles are the driver's own.
-        let code = unsafe { cu!(cuDeviceCanAccessPeer(&mut possible, peer.handle, owner.handle)) };
-        if code != SUCCESS || possible == 0 {
+        if !peer.can_reach(owner).unwrap_or(false) {
             return;
         }
         let access = CUmemAccessDesc {
@@ -240,19 +331,29 @@ impl Pool {
         code
     }
 
-    /// Bytes that the pool holds and has not handed out; 0 from a driver that does not count them
-    /// (before 11.3).
+    /// Bytes that the pool holds and has not handed out.
     pub(crate) fn unused(&self) -> u64 {
-        use sys::CUmemPool_attribute_enum as Attribute;
-        let ask = |attribute| {
-            let mut bytes: u64 = 0;
-            let value: *mut u64 = &mut bytes;
-            // SAFETY: the pool is live, and both attributes are documented as 64-bit numbers.
-            let code = unsafe { cu!(cuMemPoolGetAttribute(self.handle, attribute, value.cast())) };
-            if code == SUCCESS { bytes } else { 0 }
-        };
-        let reserved = ask(Attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-        reserved.saturating_sub(ask(Attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT))
+        self.reserved().saturating_sub(self.used())
+    }
+
+    /// Bytes that the pool holds.
+    fn reserved(&self) -> u64 {
+        self.bytes(sys::CUmemPool_attribute_enum::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
+    }
+
+    /// Bytes that are handed out.
+    fn used(&self) -> u64 {
+        self.bytes(sys::CUmemPool_attribute_enum::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)
+    }
+
+    /// An attribute that is documented as a 64-bit number of bytes; 0 from a driver that does not count
+    /// them (before 11.3).
+    fn bytes(&self, attribute: CUmemPool_attribute) -> u64 {
+        let mut bytes: u64 = 0;
+        let value: *mut u64 = &mut bytes;
+        // SAFETY: the pool is live, and `value` has room for 64 bits.
+        let code = unsafe { cu!(cuMemPoolGetAttribute(self.handle, attribute, value.cast())) };
+        if code == SUCCESS { bytes } else { 0 }
     }
 }
 

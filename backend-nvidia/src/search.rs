@@ -7,6 +7,7 @@ use crate::candidates::{self, Tried};
 use crate::errors::{self, SUCCESS};
 use crate::library::{Library, Started};
 use llaisys_runtime_core::error::{Error, Result};
+use llaisys_runtime_core::loader;
 use llaisys_runtime_core::status::Status;
 use std::ffi::{CStr, OsStr, c_void};
 use std::path::Path;
@@ -77,6 +78,14 @@ enum Verdict {
 }
 
 fn consider(place: &OsStr, start: impl Fn(&Library) -> Started) -> Verdict {
+    // What the environment names is looked at as a plugin is, before its code runs (contract P1).
+    let path = Path::new(place);
+    if candidates::are_explicit()
+        && path.exists()
+        && let Err(error) = loader::check(path)
+    {
+        return Verdict::NoDriver(error.message().to_owned());
+    }
     let library = match Library::open(place) {
         Ok(library) => library,
         Err(reason) => return Verdict::NoDriver(reason),

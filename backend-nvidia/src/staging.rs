@@ -8,13 +8,13 @@
 
 use crate::addresses;
 use crate::call::cu;
-use crate::copies::Copy;
 use crate::device::Device;
 use crate::errors::{self, NOT_READY};
 use crate::event::Event;
 use crate::host_copy;
 use crate::marks;
 use crate::pinned;
+use crate::rows::Rows;
 use crate::streams::native;
 use cust::sys::CUdeviceptr;
 use llaisys_runtime_core::api::{CopyFlags, MemcpyKind, Stream};
@@ -22,7 +22,7 @@ use llaisys_runtime_core::error::Result;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// What the driver reads at once, whatever the stream is doing.
+/// What the driver reads at once, whatever the stream is doing, where it is one range.
 const READ_AT_ONCE: usize = 64 << 10;
 
 /// The largest copy that is staged.
@@ -31,27 +31,28 @@ const LARGEST: usize = 256 << 20;
 /// Stages a copy if the driver would wait with it; `None` when that is not so.
 ///
 /// # Safety
-/// - As for `RuntimeApi::memcpy_async`; the device's context is entered.
-pub(crate) unsafe fn copy(device: &Device, copy: Copy, stream: Stream) -> Option<Result<()>> {
+/// - As for `RuntimeApi::memcpy_async`, for each row; the device's context is entered.
+pub(crate) unsafe fn copy(device: &Device, copy: Rows, stream: Stream) -> Option<Result<()>> {
     let promised = copy.flags.contains(CopyFlags::HOST_BUFFER_PROMISED);
     let host = match copy.kind {
         MemcpyKind::H2D if promised || copy.flags.contains(CopyFlags::SOURCE_PAGEABLE) => {
-            (copy.size > READ_AT_ONCE).then(|| copy.src_address())
+            let is_read_at_once = copy.size() <= READ_AT_ONCE && copy.as_line().is_some();
+            (!is_read_at_once).then(|| copy.first_read())
         }
-        MemcpyKind::D2H if promised => Some(copy.dst_address()),
+        MemcpyKind::D2H if promised => Some(copy.first_written().cast_const()),
         _ => None,
     }?;
     // SAFETY: the caller vouches for the stream.
-    if copy.size > LARGEST || unsafe { !would_wait(host, stream) } {
+    if copy.size() > LARGEST || unsafe { !would_wait(host as usize as CUdeviceptr, stream) } {
         return None;
     }
     // Few different sizes, so that a block that comes back fits again.
-    let size = copy.size.next_power_of_two();
+    let size = copy.size().next_power_of_two();
     if pinned::kept_bytes() + size > pinned::MOST_KEPT {
         return None;
     }
     let block = pinned::allocate(device, size).ok()?;
-    // SAFETY: the caller vouches for both ranges; the block is ours and large enough.
+    // SAFETY: the caller vouches for both sides; the block is ours and large enough.
     Some(unsafe { through(block, device, copy, stream) })
 }
 
@@ -62,29 +63,33 @@ pub(crate) unsafe fn copy(device: &Device, copy: Copy, stream: Stream) -> Option
 /// - `stream` is NULL or a live stream; the device's context is entered.
 unsafe fn would_wait(host: CUdeviceptr, stream: Stream) -> bool {
     // SAFETY: by the contract above.
-    let busy = unsafe { cu!(cuStreamQuery(native(stream))) == NOT_READY } || !marks::is_idle();
+    let busy =
+        unsafe { cu!(cuStreamQuery(native(stream))) == NOT_READY } || !marks::default_is_ready();
     busy && !addresses::is_known(host)
 }
 
 /// # Safety
-/// - As for [`copy`]; `block` is an unused pinned block of at least `copy.size` bytes.
-unsafe fn through(block: *mut c_void, device: &Device, copy: Copy, stream: Stream) -> Result<()> {
-    let (size, on) = (copy.size, native(stream));
-    let asked = || copy.asked(device, &device.of_stream("in", stream));
+/// - As for [`copy`]; `block` is an unused pinned block of at least `copy.size()` bytes.
+unsafe fn through(block: *mut c_void, device: &Device, copy: Rows, stream: Stream) -> Result<()> {
+    let (on, to_block) = (native(stream), copy.written_to(block));
+    let from_block = copy.read_from(block);
+    let asked = || {
+        let at = device.of_stream("in", stream);
+        format!("copy {} bytes {:?} through pinned memory {at}", copy.size(), copy.kind)
+    };
     let enqueued = if copy.kind == MemcpyKind::H2D {
         // SAFETY: by the contract above.
         let code = unsafe {
-            copy.src.cast::<u8>().copy_to_nonoverlapping(block.cast(), size);
-            cu!(cuMemcpyHtoDAsync_v2(copy.dst_address(), block.cast_const(), size, on))
+            to_block.copy_here();
+            from_block.enqueue(on)
         };
         errors::check(code, asked)
     } else {
         // SAFETY: by the contract above.
-        let code = unsafe { cu!(cuMemcpyDtoHAsync_v2(block, copy.src_address(), size, on)) };
+        let code = unsafe { to_block.enqueue(on) };
         errors::check(code, asked).and_then(|()| {
-            let last = Copy { src: block.cast_const(), ..copy };
             // SAFETY: the destination is promised, and the block is kept, until the stream has passed.
-            unsafe { host_copy::enqueue(device, last, stream, false) }
+            unsafe { host_copy::enqueue(device, from_block, stream, false) }
         })
     };
     // Without a mark nobody knows when the stream is done with the block: then it is never reused.

@@ -28,14 +28,15 @@ const STAGE: usize = 4 << 20;
 /// - As for `RuntimeApi::memcpy_async`; the context of `device` is entered.
 pub(crate) unsafe fn copy(device: &Device, copy: Copy, stream: Stream) -> Option<Result<()>> {
     let device_side = match copy.kind {
-        MemcpyKind::H2H => return None,
+        MemcpyKind::H2H | MemcpyKind::Inferred => return None,
         MemcpyKind::H2D => Some(copy.dst_address()),
         MemcpyKind::D2H => Some(copy.src_address()),
         MemcpyKind::D2D => None,
     };
     if let Some(address) = device_side {
-        // SAFETY: as the caller's.
-        return unsafe { detour(device, owner(address)?, copy, stream) };
+        // SAFETY: as the caller's; the stream is one of the owner's.
+        let work = |owner: &Device, there| unsafe { owner.copy_async(copy, there) };
+        return detour(device, owner(address)?, stream, work);
     }
     let (from, to) = (owner(copy.src_address())?, owner(copy.dst_address())?);
     if from.ordinal == to.ordinal {
@@ -62,15 +63,14 @@ unsafe fn peer(from: &Device, to: &Device, copy: Copy, stream: Stream) -> Result
     errors::check(code, || copy.asked(to, "from another device"))
 }
 
-/// Has `owner` copy from or to the host in the order of another device's stream.
-///
-/// # Safety
-/// - As for [`copy`].
-unsafe fn detour(
+/// Has the owner of some memory work on it in the order of another device's stream: `work` is given a
+/// stream of the owner's. `None` when the owner is that device itself. The context of `device` is
+/// entered, and `stream` is one of its streams.
+pub(crate) fn detour(
     device: &Device,
     owner: &Device,
-    copy: Copy,
     stream: Stream,
+    work: impl FnOnce(&Device, Stream) -> Result<()>,
 ) -> Option<Result<()>> {
     if owner.ordinal == device.ordinal {
         return None;
@@ -81,8 +81,7 @@ unsafe fn detour(
             let _entered = owner.enter()?;
             let detour = owner.detour()?;
             before.hold_up(detour)?;
-            // SAFETY: the caller vouches for the ranges; the stream is private to the owner.
-            unsafe { owner.copy_async(copy, Stream(detour.cast())) }?;
+            work(owner, Stream(detour.cast()))?;
             Event::record(detour)?
         };
         after.hold_up(native(stream))

@@ -5,12 +5,14 @@ mod support;
 
 use libloading::os::unix::Library;
 use llaisys_runtime_core::api::{
-    CopyFlags, LlaisysDeviceProperties, LlaisysMemoryInfo, Stream, UNKNOWN_BYTES, read_text,
+    Capabilities, CopyFlags, LlaisysDeviceProperties, LlaisysMemoryInfo, Stream, UNKNOWN_BYTES,
+    read_text,
 };
 use llaisys_runtime_core::status::Status;
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
 use support::Plugin;
+use support::extended::Extended;
 use support::on_device::*;
 
 /// The driver itself, for what the table does not show; the library that the plugin has open.
@@ -57,6 +59,24 @@ on_a_device! {
         assert_eq!(read_text(&properties.vendor), "NVIDIA");
         assert!(!read_text(&properties.name).is_empty());
         assert!(properties.driver_version >= 11020 && properties.total_memory > 0);
+        println!(
+            "L2 {} clock {} kHz integrated {} runtime {} capabilities {:#x}",
+            properties.l2_cache_size,
+            properties.clock_rate,
+            properties.integrated,
+            properties.runtime_version,
+            properties.capabilities,
+        );
+        assert!(properties.l2_cache_size > 0 && properties.clock_rate > 100_000);
+        assert_eq!((properties.integrated, properties.runtime_version), (0, 0));
+        assert_eq!(read_text(&properties.cpu_features), "");
+        let events = Capabilities::EVENTS.with(Capabilities::STREAM_ORDERED_MEMORY);
+        assert!(Capabilities(properties.capabilities).contains(events));
+        assert!(
+            Capabilities(plugin.descriptor.capabilities)
+                .contains(Capabilities(properties.capabilities)),
+            "no device has what the backend has not"
+        );
         assert_eq!((memory.free, memory.total), (UNKNOWN_BYTES, properties.total_memory));
         assert!(current_context().is_null());
         // In use, the device tells what is free; what a free leaves in the pool is free.
@@ -75,6 +95,17 @@ on_a_device! {
         while free_bytes() <= before {
             assert!(start.elapsed() < Duration::from_secs(5), "{} after {before}", free_bytes());
         }
+    }
+
+    /// The runtime of another library is looked at where it is loaded, and never loaded.
+    fn the_version_of_a_runtime_that_another_library_brought_along_is_told(plugin) {
+        plugin.initialize().expect("devices");
+        assert_eq!(plugin.properties(0).runtime_version, 0);
+        let source = "int cudaRuntimeGetVersion(int *version) { *version = 12090; return 0; }";
+        let runtime = support::library_from("cudart", "libcudart.so.12", source);
+        // SAFETY: it has no constructor.
+        std::mem::forget(unsafe { Library::new(runtime) }.expect("it loads"));
+        assert_eq!(plugin.properties(0).runtime_version, 12090);
     }
 
     fn the_threads_context_is_left_as_it_was_and_set_device_binds_it(plugin) {

@@ -3,7 +3,10 @@
 
 mod support;
 
+use llaisys_runtime_core::api::{EventFlags, StreamFlags};
 use llaisys_runtime_core::status::Status;
+use support::extended::{Extended, on_a_fake};
+use support::on_device::Operations;
 use support::{Plugin, driver_from, in_a_child};
 
 /// A driver with one device that, as the real one, works in no process but the one that started it.
@@ -160,5 +163,46 @@ fn what_a_device_is_can_be_asked_without_a_context() {
         let status = unsafe { (plugin.api.set_device)(plugin.api.self_, 0) };
         let failure = plugin.result(status).expect_err("no context is to be had");
         assert_eq!(failure.native_name, "CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND");
+    });
+}
+
+/// The extended table too: what frees or destroys is a no-op in the child, everything else is told.
+#[test]
+fn in_a_forked_child_what_was_inherited_is_let_go_quietly() {
+    let name = "in_a_forked_child_what_was_inherited_is_let_go_quietly";
+    on_a_fake(name, &[], |plugin| {
+        let event = plugin.event(0, EventFlags::NONE).expect("an event");
+        let stream = plugin.stream_with(0, StreamFlags::NON_BLOCKING, 0).expect("a stream");
+        let managed = plugin.managed(64).expect("memory");
+        let block = plugin.memory_in(stream, 64).expect("memory");
+        let mut host = vec![0_u8; 4096];
+        plugin.register(&mut host).expect("registered");
+        let told = in_a_fork(|| {
+            let quiet = [
+                plugin.destroy_event(event),
+                plugin.free_managed(managed),
+                plugin.free_in(stream, block),
+                plugin.unregister(&mut host),
+                plugin.destroy(stream),
+            ];
+            if quiet.iter().any(Result::is_err) {
+                return 99;
+            }
+            let told = [
+                plugin.is_reached(event).map(drop),
+                plugin.record(event, stream),
+                plugin.set(stream, block, &[1], 64),
+                plugin.memory_in(stream, 64).map(drop),
+                plugin.attributes(block).map(drop),
+                plugin.link(0, 1).map(drop),
+                plugin.adopt(stream.0).map(drop),
+                plugin.trim(0),
+            ];
+            let forked = Status::Forked.code();
+            i32::from(!told.iter().all(|it| it.as_ref().is_err_and(|it| it.status == forked)))
+        });
+        assert_eq!(told, 0);
+        plugin.record(event, stream).expect("the parent is unharmed");
+        plugin.wait_for(event).expect("reached");
     });
 }

@@ -3,13 +3,17 @@
 mod support;
 
 use llaisys_runtime_core::RuntimeApi;
-use llaisys_runtime_core::api::{CopyFlags, MemcpyKind, Stream};
+use llaisys_runtime_core::api::{
+    CopyFlags, EventFlags, LlaisysCopy3D, LlaisysCopyRange, MemcpyKind, Pattern, Stream,
+    StreamFlags, Support,
+};
 use llaisys_runtime_core::error::{Error, Result};
 use llaisys_runtime_core::registry::Registry;
 use llaisys_runtime_core::status::Status;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, Ordering};
+use support::extended::Cuda;
 use support::{driver_with_devices, in_a_child, plugin_file};
 
 static REGISTRY: Registry = Registry::new(&[]);
@@ -156,5 +160,108 @@ fn a_process_that_counts_through_the_core_may_fork_and_one_that_allocates_may_no
         assert_eq!(in_a_fork(&free), Status::Success.code());
         // SAFETY: freed once in this process.
         unsafe { api.free_device(0, block) }.expect("the parent is unharmed");
+    });
+}
+
+/// Every operation of the extended table is there natively, and does what it says through the core.
+#[test]
+fn the_extended_operations_work_through_the_core() {
+    let name = "the_extended_operations_work_through_the_core";
+    on_a_device(name, "", |api| {
+        let size = 100_000;
+        for operation in [
+            "create_stream_with",
+            "create_event",
+            "malloc_async",
+            "malloc_managed",
+            "register_host",
+            "memset_async",
+            "memcpy_3d_async",
+            "memcpy_batch_async",
+            "get_peer_link",
+            "adopt_stream",
+            "get_pointer_attributes",
+            "trim_memory",
+        ] {
+            let support = api.get_operation_support(operation).expect("an operation");
+            assert_eq!(support, Support::Native, "{operation}");
+        }
+        let stream = api.create_stream_with(0, StreamFlags::NON_BLOCKING, -100).expect("a stream");
+        let event = api.create_event(0, EventFlags::TIMING).expect("an event");
+        let mut host = vec![0_u8; size];
+        let (to, pattern) = (host.as_mut_ptr().cast::<c_void>(), [1_u8, 2, 3, 4, 5, 6, 7, 8]);
+        // SAFETY: the ranges fit, and the handles are live.
+        unsafe {
+            api.register_host(0, to, size).expect("registered");
+            let block = api.malloc_async(0, size, stream).expect("memory");
+            let filling = Pattern::new(&pattern).expect("eight bytes");
+            api.memset_async(0, block, filling, size, stream).expect("a fill");
+            let copy = LlaisysCopy3D {
+                struct_size: size_of::<LlaisysCopy3D>() as u32,
+                kind: MemcpyKind::Inferred as u32,
+                dst: to,
+                dst_pitch: 1000,
+                dst_slice_height: 0,
+                src: block,
+                src_pitch: 800,
+                src_slice_height: 0,
+                width: 800,
+                height: 100,
+                depth: 1,
+            };
+            api.memcpy_3d_async(0, &copy, stream, CopyFlags::NONE).expect("rows");
+            api.record_event(0, event, stream).expect("recorded");
+            api.event_synchronize(0, event).expect("reached");
+            assert!(api.event_query(0, event).expect("a query"));
+            let range = |at: usize| LlaisysCopyRange {
+                dst: to.byte_add(at + 800),
+                src: block.byte_add(at),
+                size: 200,
+            };
+            let ranges = [range(0), range(1000)];
+            api.memcpy_batch_async(0, &ranges, MemcpyKind::D2H, stream, CopyFlags::NONE)
+                .expect("a batch");
+            api.stream_synchronize(0, stream).expect("done");
+            for row in 0..100 {
+                let filled = if row < 2 { 1000 } else { 800 };
+                for (at, byte) in host[row * 1000..][..1000].iter().enumerate() {
+                    let wanted = if at < filled { pattern[at % 8] } else { 0 };
+                    assert_eq!(*byte, wanted, "row {row}, byte {at}");
+                }
+            }
+            assert!(
+                api.get_memory_statistics(0).expect("statistics").reserved_bytes >= size as u64
+            );
+            api.free_async(0, block, stream).expect("a free");
+            api.unregister_host(0, to).expect("let go");
+            api.destroy_event(0, event).expect("destroyed");
+            api.destroy_stream(0, stream).expect("destroyed");
+        }
+    });
+}
+
+/// A foreign stream that was let go is its owner's: nothing here may touch it once that one has destroyed
+/// it.
+#[test]
+fn a_foreign_stream_that_was_let_go_is_never_touched_again() {
+    let name = "a_foreign_stream_that_was_let_go_is_never_touched_again";
+    on_a_device(name, "", |api| {
+        api.set_device(0).expect("bound");
+        let cuda = Cuda::open();
+        let native = cuda.stream(1);
+        let (block, other) = (api.malloc_device(0, 64).expect("memory"), api.create_stream(0));
+        // SAFETY: the stream is live until its owner destroys it; the rest is live to the end.
+        unsafe {
+            assert_eq!(api.adopt_stream(native).expect("taken in"), 0);
+            api.destroy_stream(0, Stream(native)).expect("let go");
+            assert_eq!(cuda.call("cuStreamDestroy_v2", native), 0);
+            unsafe extern "C" fn pause(_: *mut c_void) {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+            let other = other.expect("a stream");
+            api.launch_host_function(0, other, pause, null_mut()).expect("enqueued");
+            api.free_device(0, block).expect("a free while the device is busy");
+        }
+        assert_eq!(cuda.count("misuses").unwrap_or_default(), 0);
     });
 }

@@ -6,6 +6,7 @@
 
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test file uses its part")]
 
+pub mod extended;
 pub mod on_device;
 
 use libloading::os::unix::Library;
@@ -167,12 +168,18 @@ pub fn in_a_child(test: &str, environment: &[(&str, &str)], story: impl FnOnce()
 
 /// A shared library from a few lines of C, as a driver that answers what the story needs. The path.
 pub fn driver_from(name: &str, source: &str) -> String {
+    library_from(name, name, source)
+}
+
+/// A shared library from a few lines of C, which the dynamic linker knows by `soname` once it is loaded.
+/// The path.
+pub fn library_from(name: &str, soname: &str, source: &str) -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let file = folder.join(format!("{name}-{}.so", std::process::id()));
     let text = folder.join(format!("{name}-{}.c", std::process::id()));
     std::fs::write(&text, source).expect("the folder for tests is writable");
     let status = Command::new("cc")
-        .args(["-shared", "-fPIC", "-o"])
+        .args(["-shared", "-fPIC", &format!("-Wl,-soname,{soname}"), "-o"])
         .args([&file, &text])
         .status()
         .expect("cc is there: cargo links with it");

@@ -182,10 +182,10 @@ pub fn join(ranges: &mut BTreeMap<usize, usize>, mut start: usize, mut length: u
     ranges.insert(start, length);
 }
 
-/// Writes a byte over memory of the driver's own range or of a pinned block.
+/// Writes a byte over memory of the driver's own range, or that a call was given to write to.
 pub fn fill(address: usize, length: usize, byte: u8) {
-    // SAFETY: callers pass a range that is mapped writable by this module or by `pinned`, and that
-    // belongs to one allocation, which they hold.
+    // SAFETY: callers pass a range that is mapped writable by this module, `managed` or `pinned` and that
+    // belongs to one allocation, which they hold; or the caller's own, who promises it to the operation.
     unsafe { std::ptr::write_bytes(address as *mut u8, byte, length) };
 }
 
@@ -199,7 +199,7 @@ pub fn reserve(bytes: usize) -> usize {
 }
 
 /// Maps garbage over reserved addresses; a page costs memory once it is written.
-fn map_garbage(address: usize, bytes: usize) {
+pub fn map_garbage(address: usize, bytes: usize) {
     let (file, unit) = garbage(bytes);
     let mut done = 0;
     while done < bytes {
@@ -207,7 +207,7 @@ fn map_garbage(address: usize, bytes: usize) {
         let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
         let (at, access) =
             ((address + done) as *mut libc::c_void, libc::PROT_READ | libc::PROT_WRITE);
-        // SAFETY: the range lies in this arena's own reservation and no allocation holds it.
+        // SAFETY: the range lies in a reservation of an arena's or of managed memory, and no allocation holds it.
         let mapped = unsafe { libc::mmap(at, part, access, flags, file, 0) };
         assert!(mapped != libc::MAP_FAILED, "fake-cuda: device memory cannot be mapped");
         done += part;

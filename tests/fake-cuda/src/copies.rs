@@ -10,16 +10,23 @@
 //! | pinned → device, device → pinned | returns at once | returns when it is there |
 //! | device → device | returns at once | returns at once |
 //! | host → host | returns when it is there | returns when it is there |
+//!
+//! Managed memory counts as device memory. Pitched copies from pageable memory are staged up to 64 KiB in
+//! all; a larger one waits its turn and is there when the call returns.
 
-use crate::driver::{Driver, Guard};
+use crate::driver::{Driver, Guard, World};
 use crate::errors::{Answer, CONTEXT_IS_DESTROYED, INVALID_VALUE};
 use crate::handles::Handle;
 use crate::memory::{Home, Place};
+use crate::shapes::Shape;
 use crate::streams::{self, Point, StreamKey};
 use crate::work::Work;
 
 /// Up to so many bytes of pageable memory are staged; the real driver stages up to 2 MiB, but promises 64 KiB.
 const STAGED: usize = 64 << 10;
+
+/// The byte that a destination is full of where the driver leaves open what a copy gives.
+const SPOILT: u8 = 0xee;
 
 /// A copy of rows.
 pub struct Copy {
@@ -28,61 +35,77 @@ pub struct Copy {
     shape: Shape,
 }
 
-/// Rows of bytes, and how far apart they are.
-#[derive(Clone, Copy)]
-pub struct Shape {
-    pub width: usize,
-    pub height: usize,
-    pub to_pitch: usize,
-    pub from_pitch: usize,
-}
-
-impl Shape {
-    pub fn line(bytes: usize) -> Shape {
-        Shape { width: bytes, height: 1, to_pitch: bytes, from_pitch: bytes }
-    }
-
-    fn extent(&self, pitch: usize) -> Answer<usize> {
-        let rows = (self.height - 1).checked_mul(pitch).ok_or(INVALID_VALUE)?;
-        rows.checked_add(self.width).ok_or(INVALID_VALUE)
-    }
-}
-
 impl Copy {
-    pub fn run(&self) -> Answer {
+    /// Refuses memory that is not there when the stream comes to it.
+    pub fn check(&self) -> Answer {
         self.to.check()?;
-        self.from.check()?;
-        for row in 0..self.shape.height {
-            let to = (self.to.at + row * self.shape.to_pitch) as *mut u8;
-            let from = (self.from.at + row * self.shape.from_pitch) as *const u8;
+        self.from.check()
+    }
+
+    pub fn run(&self) -> Answer {
+        self.check()?;
+        for (to, from) in self.shape.rows() {
+            let to = (self.to.at + to) as *mut u8;
+            let from = (self.from.at + from) as *const u8;
             let distance = (to as usize).abs_diff(from as usize);
             if distance >= self.shape.width {
                 // SAFETY: both rows lie in ranges that were checked when the call was made and that the
-                // places hold; pageable memory is the caller's, who promises it until the call returns.
+                // places hold; pageable memory is the caller's, who promises it until the call returns, or
+                // for a batch until the stream has passed.
                 unsafe { std::ptr::copy_nonoverlapping(from, to, self.shape.width) };
             } else if distance != 0 {
                 // The driver leaves open what an overlapping copy gives. Here it is never what one hopes for.
                 // SAFETY: as above.
-                unsafe { std::ptr::write_bytes(to, 0xee, self.shape.width) };
+                unsafe { std::ptr::write_bytes(to, SPOILT, self.shape.width) };
             }
         }
         Ok(())
     }
+
+    /// What the source holds now, without its gaps.
+    pub fn source(&self) -> Box<[u8]> {
+        let mut bytes = Vec::with_capacity(self.shape.width * self.shape.height * self.shape.depth);
+        for (_, from) in self.shape.rows() {
+            let row = (self.from.at + from) as *const u8;
+            // SAFETY: the row lies in a range that was checked and that the place holds; pageable memory is
+            // the caller's, who promises it as for `run`.
+            bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(row, self.shape.width) });
+        }
+        bytes.into_boxed_slice()
+    }
+
+    /// The same copy, from these bytes of the driver's own.
+    pub fn with_source(self, bytes: Box<[u8]>) -> Copy {
+        let from = Place { at: bytes.as_ptr() as usize, home: Home::Staged(bytes) };
+        Copy { to: self.to, from, shape: self.shape.packed() }
+    }
+
+    /// Makes the destination what nobody hopes for.
+    pub fn spoil(&self) {
+        for (to, _) in self.shape.rows() {
+            crate::arena::fill(self.to.at + to, self.shape.width, SPOILT);
+        }
+    }
 }
 
 /// Which addresses a call takes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Ends {
-    /// Anything to anything.
-    Any,
+#[derive(Clone, Copy)]
+pub struct Ends {
     /// The destination must be known to the driver.
-    ToKnown,
+    pub to_known: bool,
     /// The source must be.
-    FromKnown,
-    /// Both must be.
-    Known,
-    /// Both must be, and no device is shut out.
-    Peers,
+    pub from_known: bool,
+    /// No device is shut out.
+    pub peers: bool,
+}
+
+impl Ends {
+    /// Anything to anything.
+    pub const ANY: Ends = Ends { to_known: false, from_known: false, peers: false };
+    pub const TO_KNOWN: Ends = Ends { to_known: true, ..Ends::ANY };
+    pub const FROM_KNOWN: Ends = Ends { from_known: true, ..Ends::ANY };
+    pub const KNOWN: Ends = Ends { to_known: true, from_known: true, peers: false };
+    pub const PEERS: Ends = Ends { peers: true, ..Ends::KNOWN };
 }
 
 /// What a call asks for.
@@ -92,6 +115,13 @@ pub struct Request {
     pub from: usize,
     pub shape: Shape,
     pub ends: Ends,
+}
+
+impl Request {
+    /// A copy of one row.
+    pub const fn line(to: usize, from: usize, bytes: usize, ends: Ends) -> Request {
+        Request { to, from, shape: Shape::line(bytes), ends }
+    }
 }
 
 /// A copy on a stream.
@@ -142,21 +172,15 @@ fn hold_up(
 }
 
 /// Checks a request and finds its places; nothing for one of no bytes.
-fn prepare(world: &Guard, key: StreamKey, request: Request) -> Answer<Option<Copy>> {
+pub fn prepare(world: &World, key: StreamKey, request: Request) -> Answer<Option<Copy>> {
     let Request { to, from, shape, ends } = request;
-    if shape.width == 0 || shape.height == 0 {
+    if shape.is_empty() {
         return Ok(None);
     }
     let context = world.streams.get(&key).ok_or(CONTEXT_IS_DESTROYED)?.context;
-    let (to_known, from_known) = match ends {
-        Ends::Any => (false, false),
-        Ends::ToKnown => (true, false),
-        Ends::FromKnown => (false, true),
-        Ends::Known | Ends::Peers => (true, true),
-    };
-    let to = world.place(to, shape.extent(shape.to_pitch)?, to_known)?;
-    let from = world.place(from, shape.extent(shape.from_pitch)?, from_known)?;
-    if ends != Ends::Peers {
+    let to = world.place(to, shape.span(shape.to)?, ends.to_known)?;
+    let from = world.place(from, shape.span(shape.from)?, ends.from_known)?;
+    if !ends.peers {
         world.may_reach(context, &to, false)?;
         world.may_reach(context, &from, false)?;
     }
@@ -165,22 +189,26 @@ fn prepare(world: &Guard, key: StreamKey, request: Request) -> Answer<Option<Cop
 
 /// From pageable memory to a device: read before the call returns.
 fn staged(driver: &'static Driver, world: &mut Guard, key: StreamKey, copy: Copy) -> Answer {
-    if copy.shape.height != 1 {
+    if copy.shape.bytes()? <= STAGED {
+        let bytes = copy.source();
+        let work = Work::Copy(copy.with_source(bytes));
+        return streams::give(driver, world, key, work, Vec::new()).map(drop);
+    }
+    if !copy.shape.is_line() {
         return streams::give_and_wait(driver, world, key, Work::Copy(copy));
     }
     let Copy { to, from, shape } = copy;
-    let first = shape.width.saturating_sub(STAGED);
+    let first = shape.width - STAGED;
     let Home::Device(allocation) = &to.home else { return Err(INVALID_VALUE) };
-    let rest = Place { at: to.at + first, home: Home::Device(std::sync::Arc::clone(allocation)) };
-    let source = from.at + first;
-    if first > 0 {
-        let copy = Copy { to, from, shape: Shape::line(first) };
-        streams::give_and_wait(driver, world, key, Work::Copy(copy))?;
-    }
-    // SAFETY: the caller promises its memory until the call returns, and it has not.
-    let bytes: Box<[u8]> =
-        unsafe { std::slice::from_raw_parts(source as *const u8, shape.width - first) }.into();
-    let from = Place { at: bytes.as_ptr() as usize, home: Home::Staged(bytes) };
-    let copy = Copy { to: rest, from, shape: Shape::line(shape.width - first) };
-    streams::give(driver, world, key, Work::Copy(copy), Vec::new()).map(drop)
+    let home = Home::Device(std::sync::Arc::clone(allocation));
+    let rest = Copy {
+        to: Place { at: to.at + first, home },
+        from: Place { at: from.at + first, home: Home::Pageable },
+        shape: Shape::line(STAGED),
+    };
+    let work = Work::Copy(Copy { to, from, shape: Shape::line(first) });
+    streams::give_and_wait(driver, world, key, work)?;
+    let bytes = rest.source();
+    let work = Work::Copy(rest.with_source(bytes));
+    streams::give(driver, world, key, work, Vec::new()).map(drop)
 }

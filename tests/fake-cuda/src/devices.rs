@@ -4,6 +4,7 @@
 
 use crate::arena::Arena;
 use crate::errors::{Answer, INVALID_DEVICE, INVALID_VALUE, NO_DEVICE};
+use crate::settings::Settings;
 use std::sync::Arc;
 
 /// One device.
@@ -31,13 +32,15 @@ impl Device {
         0x1b + self.number
     }
 
-    pub fn attribute(&self, attribute: i32, mempools: bool) -> Answer<i32> {
+    pub fn attribute(&self, attribute: i32, settings: &Settings) -> Answer<i32> {
         match attribute {
             13 => Ok(1_980_000),
             36 => Ok(3_201_000),
             33 => Ok(self.bus() as i32),
             34 | 50 => Ok(0),
-            115 | 119 if !mempools => Ok(0),
+            115 | 119 if settings.no_mempools => Ok(0),
+            83 if settings.no_managed => Ok(0),
+            89 if settings.no_managed || settings.no_concurrent_managed => Ok(0),
             _ => ATTRIBUTES
                 .iter()
                 .find(|(a, _)| *a == attribute)

@@ -6,6 +6,7 @@
 //! missed here too. Read `driver.rs` first; `doors/` lists every exported function.
 
 mod arena;
+mod batches;
 mod contexts;
 mod copies;
 mod devices;
@@ -17,11 +18,14 @@ mod events;
 mod faults;
 mod fills;
 mod handles;
+mod hints;
+mod managed;
 mod memory;
 mod pinned;
 mod pointers;
 mod pools;
 mod settings;
+mod shapes;
 mod streams;
 mod work;
 mod workers;

@@ -10,6 +10,7 @@ use crate::driver::{Driver, Guard, World};
 use crate::entry::Here;
 use crate::errors::{Answer, CONTEXT_IS_DESTROYED, ILLEGAL_ADDRESS, INVALID_VALUE, OUT_OF_MEMORY};
 use crate::handles::Handle;
+use crate::managed::ManagedBlock;
 use crate::pinned::{HostBlock, HostRange};
 use crate::streams;
 use crate::work::Work;
@@ -42,7 +43,7 @@ const UNBORN: u8 = 0;
 const ALIVE: u8 = 1;
 const ENDED: u8 = 2;
 
-/// Device memory that was allocated.
+/// Device or managed memory that was allocated.
 pub struct Allocation {
     pub user: usize,
     pub bytes: usize,
@@ -51,8 +52,14 @@ pub struct Allocation {
     pub context: Option<Handle>,
     pub pool: Option<Handle>,
     pub number: u64,
-    chunk: Arc<Chunk>,
+    backing: Backing,
     state: AtomicU8,
+}
+
+/// Where the bytes of an allocation are.
+enum Backing {
+    Chunk(Arc<Chunk>),
+    Managed(ManagedBlock),
 }
 
 impl Allocation {
@@ -66,7 +73,29 @@ impl Allocation {
         number: u64,
     ) -> Allocation {
         let (user, state) = (chunk.user() + offset, AtomicU8::new(UNBORN));
-        Allocation { user, bytes, device, context: None, pool: Some(pool), number, chunk, state }
+        let backing = Backing::Chunk(chunk);
+        Allocation { user, bytes, device, context: None, pool: Some(pool), number, backing, state }
+    }
+
+    /// Managed memory, which is there at once.
+    pub fn of_managed(
+        block: ManagedBlock,
+        bytes: usize,
+        device: usize,
+        context: Handle,
+        number: u64,
+    ) -> Allocation {
+        let (user, state) = (block.at(), AtomicU8::new(ALIVE));
+        let (context, backing) = (Some(context), Backing::Managed(block));
+        Allocation { user, bytes, device, context, pool: None, number, backing, state }
+    }
+
+    /// The block, where the memory is managed.
+    pub fn managed(&self) -> Option<&ManagedBlock> {
+        match &self.backing {
+            Backing::Managed(block) => Some(block),
+            Backing::Chunk(_) => None,
+        }
     }
 
     pub fn begin(&self) {
@@ -75,8 +104,8 @@ impl Allocation {
 
     pub fn end(&self) {
         self.state.store(ENDED, Ordering::Release);
-        if self.pool.is_some() {
-            self.chunk.discard(self.user - self.chunk.user(), self.bytes);
+        if let (Some(_), Backing::Chunk(chunk)) = (self.pool, &self.backing) {
+            chunk.discard(self.user - chunk.user(), self.bytes);
         }
     }
 
@@ -86,7 +115,10 @@ impl Allocation {
 
     /// Where the byte at a device pointer is.
     fn driver_address(&self, pointer: usize) -> usize {
-        self.chunk.driver() + (pointer - self.chunk.user())
+        match &self.backing {
+            Backing::Chunk(chunk) => chunk.driver() + (pointer - chunk.user()),
+            Backing::Managed(_) => pointer,
+        }
     }
 }
 
@@ -158,7 +190,7 @@ impl World {
         let Home::Device(allocation) = &place.home else { return Ok(()) };
         let Some(here) = self.contexts.get(&context) else { return Err(CONTEXT_IS_DESTROYED) };
         let open = match allocation.pool {
-            _ if allocation.device == here.device => true,
+            _ if allocation.device == here.device || allocation.managed().is_some() => true,
             Some(pool) => {
                 self.pools.get(&pool).is_some_and(|pool| pool.access.contains(&here.device))
             }
@@ -180,8 +212,9 @@ pub fn allocate(here: Here, bytes: usize) -> Answer<usize> {
     let chunk = Arc::new(here.driver.devices[device].arena.take(bytes).ok_or(OUT_OF_MEMORY)?);
     let (user, number) = (chunk.user(), world.number());
     let context = Some(here.context);
-    let state = AtomicU8::new(ALIVE);
-    let allocation = Allocation { user, bytes, device, context, pool: None, number, chunk, state };
+    let (backing, state) = (Backing::Chunk(chunk), AtomicU8::new(ALIVE));
+    let allocation =
+        Allocation { user, bytes, device, context, pool: None, number, backing, state };
     world.memory.insert(user, Block::Device(Arc::new(allocation)));
     Ok(user)
 }
@@ -225,6 +258,9 @@ pub fn free_async(driver: &'static Driver, pointer: usize, stream: Handle) -> An
         return Ok(());
     }
     let allocation = beginning_at(&world, pointer)?;
+    if allocation.managed().is_some() {
+        return Err(INVALID_VALUE);
+    }
     world.memory.remove(&pointer);
     let death = Work::Death(Arc::clone(&allocation));
     let point = streams::give(driver, &mut world, key, death, Vec::new())?;

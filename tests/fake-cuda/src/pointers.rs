@@ -47,6 +47,7 @@ pub fn attribute(driver: &'static Driver, attribute: i32, pointer: usize) -> Ans
         Block::Host(_) => None,
     };
     let pool = allocation.and_then(|allocation| allocation.pool);
+    let managed = allocation.is_some_and(|allocation| allocation.managed().is_some());
     Ok(match attribute {
         1 => Value::Word(match block {
             Block::Device(allocation) => allocation.context.unwrap_or(0),
@@ -54,18 +55,18 @@ pub fn attribute(driver: &'static Driver, attribute: i32, pointer: usize) -> Ans
         }),
         2 => Value::Int(if allocation.is_some() { DEVICE } else { HOST }),
         3 => Value::Word(pointer),
-        4 if allocation.is_none() => Value::Word(pointer),
+        4 if allocation.is_none() || managed => Value::Word(pointer),
         5 if allocation.is_some() => Value::Words([0; 2]),
         6 => Value::Int(0),
         7 => Value::Word(allocation.map_or(start, |allocation| allocation.number as usize)),
-        8 => Value::Flag(false),
+        8 => Value::Flag(managed),
         9 => Value::Int(device as i32),
-        10 => Value::Flag(allocation.is_some() && pool.is_none()),
+        10 => Value::Flag(allocation.is_some() && pool.is_none() && !managed),
         11 => Value::Word(start),
         12 => Value::Word(block.bytes()),
         13 => Value::Flag(true),
         14 => Value::Word(0),
-        15 => Value::Flag(allocation.is_some()),
+        15 => Value::Flag(allocation.is_some() && !managed),
         16 => Value::Int(3),
         17 => Value::Word(pool.unwrap_or(0)),
         _ => return Err(INVALID_VALUE),

@@ -101,14 +101,14 @@ impl World {
         self.pools.insert(handle, pool);
     }
 
-    /// Gives segments that are wholly free back to the device, down to so many bytes.
+    /// Gives segments that are wholly free back to the device; at least so many bytes are kept.
     fn trim(&mut self, handle: Handle, keep: u64) {
         self.settle(handle);
         let Some(pool) = self.pools.get_mut(&handle) else { return };
         let mut reserved = pool.reserved;
         pool.segments.retain(|segment| {
             let free = segment.pieces.get(&0) == Some(&(segment.length, None));
-            let goes = free && reserved > keep;
+            let goes = free && reserved.saturating_sub(segment.length as u64) >= keep;
             reserved -= if goes { segment.length as u64 } else { 0 };
             !goes
         });

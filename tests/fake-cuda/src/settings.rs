@@ -16,6 +16,10 @@ pub struct Settings {
     pub no_peer: bool,
     /// `FAKE_CUDA_NO_MEMPOOLS`: no stream-ordered memory.
     pub no_mempools: bool,
+    /// `FAKE_CUDA_NO_MANAGED`: no managed memory.
+    pub no_managed: bool,
+    /// `FAKE_CUDA_NO_CONCURRENT_MANAGED`: managed memory, but no prefetch and no advice of a device.
+    pub no_concurrent_managed: bool,
     /// `FAKE_CUDA_LATENCY_US`: each operation of a stream takes at least so long.
     pub latency: Duration,
     /// `FAKE_CUDA_QUEUE_DEPTH`: operations that a stream takes before the caller has to wait.
@@ -40,6 +44,8 @@ impl Settings {
             device_memory: number("FAKE_CUDA_DEVICE_MEMORY").unwrap_or(4 << 30),
             no_peer: flag("FAKE_CUDA_NO_PEER"),
             no_mempools: flag("FAKE_CUDA_NO_MEMPOOLS"),
+            no_managed: flag("FAKE_CUDA_NO_MANAGED"),
+            no_concurrent_managed: flag("FAKE_CUDA_NO_CONCURRENT_MANAGED"),
             latency: Duration::from_micros(number("FAKE_CUDA_LATENCY_US").unwrap_or(0) as u64),
             queue_depth: number("FAKE_CUDA_QUEUE_DEPTH").unwrap_or(1021).max(1),
             reuse_handles: flag("FAKE_CUDA_REUSE_HANDLES"),

@@ -2,12 +2,13 @@
 //!
 //! The rule: in a broken context nothing is done any more, and no host function is called.
 
+use crate::batches::Batch;
 use crate::copies::Copy;
 use crate::entry::host_function;
 use crate::errors::Answer;
 use crate::events::Stamp;
 use crate::fills::Fill;
-use crate::memory::Allocation;
+use crate::memory::{Allocation, Place};
 use std::sync::Arc;
 
 /// A function of the user's and its argument.
@@ -29,6 +30,7 @@ pub struct Callback {
 pub enum Work {
     Nothing,
     Copy(Copy),
+    Batch(Batch),
     Fill(Fill),
     Call(HostCall),
     CallBack(Callback),
@@ -37,12 +39,14 @@ pub enum Work {
     Birth(Arc<Allocation>),
     /// Stream-ordered memory ends.
     Death(Arc<Allocation>),
+    /// Managed memory moves. Its bytes are where they are, but it has to be there.
+    Move(Place),
 }
 
 impl Work {
     /// Whether the real driver has room for only so many of these.
     pub fn fills_the_queue(&self) -> bool {
-        matches!(self, Work::Copy(_) | Work::Fill(_))
+        matches!(self, Work::Copy(_) | Work::Batch(_) | Work::Fill(_))
     }
 
     pub fn is_host_function(&self) -> bool {
@@ -59,6 +63,8 @@ impl Work {
             _ if !whole => {}
             Work::Nothing => {}
             Work::Copy(copy) => return copy.run(),
+            Work::Batch(batch) => return batch.run(),
+            Work::Move(place) => return place.check(),
             Work::Fill(fill) => return fill.run(),
             Work::Call(call) => host_function(|| (call.function)(call.argument)),
             Work::Record(stamp) => stamp.press(),

@@ -6,7 +6,8 @@ use std::ffi::{CString, c_void};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-type AnyCall = unsafe extern "C" fn(usize, usize, usize, usize, usize, usize, usize, usize) -> i32;
+type AnyCall =
+    unsafe extern "C" fn(usize, usize, usize, usize, usize, usize, usize, usize, usize) -> i32;
 
 /// An opened driver library.
 pub struct Driver {
@@ -63,13 +64,13 @@ impl Driver {
         if door == 0 {
             return -1000;
         }
-        let mut all = [0usize; 8];
+        let mut all = [0usize; 9];
         all[..arguments.len()].copy_from_slice(arguments);
         // SAFETY: every driver function takes integers and pointers only; surplus arguments are not
         // read under the System V calling convention.
         let door: AnyCall = unsafe { std::mem::transmute(door) };
         // SAFETY: the questions pass addresses that are valid for what is asked, or wrong on purpose.
-        unsafe { door(all[0], all[1], all[2], all[3], all[4], all[5], all[6], all[7]) }
+        unsafe { door(all[0], all[1], all[2], all[3], all[4], all[5], all[6], all[7], all[8]) }
     }
 
     /// Calls and prints.

@@ -5,10 +5,13 @@
 //! The rule it keeps: an answer holds nothing that differs from one run to the next.
 
 mod asker;
+mod batches;
 mod contexts;
 mod life;
+mod managed;
 mod memory;
 mod peers;
+mod pitched;
 mod pools;
 mod streams;
 mod waiting;
@@ -44,6 +47,14 @@ const AREAS: &[Area] = &[
     ("gate-two", waiting::two_gates),
     ("gate-depth", waiting::depth),
     ("staging", waiting::staging),
+    ("managed", managed::memory),
+    ("managed-hints", managed::hints),
+    ("managed-gate", managed::gated),
+    ("pitched", pitched::pitched),
+    ("pitched-gate", pitched::gated),
+    ("batches", batches::batches),
+    ("batches-gate", batches::gated),
+    ("pool-marks", pools::marks),
     ("pools", pools::pools),
     ("pool-frees", pools::frees),
     ("pool-made", pools::made),
@@ -55,6 +66,7 @@ const AREAS: &[Area] = &[
     ("peer-copies", peers::copies),
     ("peer-broken", peers::broken_elsewhere),
     ("peer-frees", peers::frees),
+    ("peer-pitched", pitched::peers),
     ("visible", life::visible),
 ];
 

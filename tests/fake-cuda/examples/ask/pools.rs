@@ -148,3 +148,46 @@ pub fn made(d: &Driver) {
     d.ask("type 0", "cuMemPoolCreate", &[w.at(), properties.as_ptr() as usize]);
     d.ask("null properties", "cuMemPoolCreate", &[w.at(), 0]);
 }
+
+/// How the marks move, and what a trim keeps.
+pub fn marks(d: &Driver) {
+    d.primary();
+    let s = d.make("cuStreamCreate", &[1]);
+    let pool = d.make("cuDeviceGetDefaultMemPool", &[0]);
+    let mut w = Word::default();
+    let say = |what: &str| {
+        let [reserved, reserved_high, used, used_high] =
+            [5, 6, 7, 8].map(|a| attribute(d, pool, a));
+        println!("{what}: reserved {reserved} most {reserved_high} used {used} most {used_high}");
+    };
+    *w.0 = u64::MAX;
+    d.must("cuMemPoolSetAttribute", &[pool, 4, w.at()]);
+    let blocks: Vec<usize> = (0..3).map(|_| d.make("cuMemAllocAsync", &[32 << 20, s])).collect();
+    say("three of 32 MiB");
+    for block in &blocks[..2] {
+        d.must("cuMemFreeAsync", &[*block, s]);
+    }
+    say("two freed, not synchronized");
+    d.must("cuStreamSynchronize", &[s]);
+    say("two freed");
+    *w.0 = 0;
+    d.ask("used high to 0", "cuMemPoolSetAttribute", &[pool, 8, w.at()]);
+    say("used high reset");
+    d.ask("to all", "cuMemPoolTrimTo", &[pool, 96 << 20]);
+    say("trimmed to all");
+    d.ask("to 64 MiB and a byte", "cuMemPoolTrimTo", &[pool, (64 << 20) + 1]);
+    say("trimmed to 64 MiB and a byte");
+    d.ask("to 1 byte", "cuMemPoolTrimTo", &[pool, 1]);
+    say("trimmed to 1 byte");
+    d.ask("reserved high to 0", "cuMemPoolSetAttribute", &[pool, 6, w.at()]);
+    say("reserved high reset");
+    d.ask("null pool", "cuMemPoolTrimTo", &[0, 0]);
+    let gate = Gate::on(d, s);
+    d.must("cuMemFreeAsync", &[blocks[2], s]);
+    d.ask("to 0 with a free that is not reached", "cuMemPoolTrimTo", &[pool, 0]);
+    say("trimmed to 0 too early");
+    gate.open();
+    d.must("cuStreamSynchronize", &[s]);
+    d.ask("to 0", "cuMemPoolTrimTo", &[pool, 0]);
+    say("trimmed to 0");
+}

@@ -49,7 +49,7 @@ doors! {
     };
     ready cuDeviceGetAttribute(value: *mut i32, attribute: i32, device: i32) |driver| {
         let (_, device) = driver.device(device)?;
-        out(value)?.set(device.attribute(attribute, !driver.settings.no_mempools)?)
+        out(value)?.set(device.attribute(attribute, &driver.settings)?)
     };
     ready cuDeviceComputeCapability(major: *mut i32, minor: *mut i32, device: i32) |driver| {
         driver.device(device)?;

@@ -4,6 +4,7 @@
 //! driver has them, and what it does. Handles are plain addresses, flags and ordinals plain integers. The
 //! rule: a place for a result is checked before anything is done.
 
+mod batch;
 mod context;
 mod control;
 mod copy;
@@ -11,7 +12,9 @@ mod device;
 mod event;
 mod fill;
 mod lookup;
+mod managed;
 mod memory;
+mod pitched;
 mod pool;
 mod stream;
 mod versions;

@@ -20,8 +20,8 @@ pub struct Properties {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Location {
-    kind: i32,
-    device: i32,
+    pub kind: i32,
+    pub device: i32,
 }
 
 /// The driver's `CUmemAccessDesc`.

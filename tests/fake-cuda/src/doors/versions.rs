@@ -19,6 +19,6 @@ macro_rules! first_versions {
 first_versions! {
     cuCtxCreate cuMemAlloc cuMemAllocHost cuMemAllocPitch cuMemFree cuMemGetInfo cuMemGetAddressRange
     cuMemHostGetDevicePointer cuMemcpyHtoD cuMemcpyDtoH cuMemcpyDtoD cuMemcpyHtoDAsync cuMemcpyDtoHAsync
-    cuMemcpyDtoDAsync cuMemcpy2D cuMemcpy2DAsync cuMemcpy2DUnaligned cuMemsetD8 cuMemsetD16 cuMemsetD32
+    cuMemcpyDtoDAsync cuMemcpy2D cuMemcpy2DAsync cuMemcpy2DUnaligned cuMemcpy3D cuMemcpy3DAsync cuMemsetD8 cuMemsetD16 cuMemsetD32
     cuMemsetD2D8 cuMemsetD2D16 cuMemsetD2D32
 }

@@ -1,0 +1,96 @@
+//! Fills: a pattern over a range of device memory, in a stream's order.
+//!
+//! Rules: the driver fills with 1, 2 or 4 bytes. A longer pattern is laid down at the start of the
+//! range, each of its words as a column (which the driver does, too), and then copied from there to
+//! behind itself, twice as much each time: full speed after the start, and no limit on a column's height
+//! is met. Whatever the driver refuses because the memory is another device's makes a detour there.
+
+use crate::addresses::owner;
+use crate::call::cu;
+use crate::device::Device;
+use crate::errors::{self, INVALID_VALUE, SUCCESS};
+use crate::streams::native;
+use crate::two_devices;
+use cust::sys::{CUdeviceptr, CUstream};
+use llaisys_runtime_core::api::{Pattern, Stream};
+use llaisys_runtime_core::error::Result;
+use std::ffi::c_void;
+
+/// How much of a range gets a long pattern by columns.
+const START: usize = 64 << 10;
+
+impl Device {
+    /// Enqueues a fill.
+    ///
+    /// # Safety
+    /// - As for `RuntimeApi::memset_async`.
+    pub(crate) unsafe fn fill(
+        &self,
+        dst: *mut c_void,
+        pattern: Pattern,
+        size: usize,
+        stream: Stream,
+    ) -> Result<()> {
+        let _entered = self.enter()?;
+        let (address, on) = (dst as usize as CUdeviceptr, native(stream));
+        // SAFETY: the caller vouches for the range and the stream.
+        let code = unsafe { enqueue(address, pattern.bytes(), size, on) };
+        if code == INVALID_VALUE {
+            // SAFETY: as above; the stream is one of the owner's.
+            let work = |owner: &Device, there| unsafe { owner.fill(dst, pattern, size, there) };
+            let filled =
+                owner(address).and_then(|owner| two_devices::detour(self, owner, stream, work));
+            if let Some(filled) = filled {
+                return filled;
+            }
+        }
+        errors::check(code, || {
+            let (bytes, at) = (pattern.bytes().len(), self.of_stream("in", stream));
+            format!("fill {size} bytes at {dst:p} with a pattern of {bytes} {at}")
+        })
+    }
+}
+
+/// # Safety
+/// - As for `RuntimeApi::memset_async`; the context of the stream is entered.
+unsafe fn enqueue(to: CUdeviceptr, pattern: &[u8], size: usize, on: CUstream) -> i32 {
+    // SAFETY: the caller vouches for the range, which is a multiple of the pattern, and the stream.
+    unsafe {
+        match *pattern {
+            [a] => cu!(cuMemsetD8Async(to, a, size, on)),
+            [a, b] => cu!(cuMemsetD16Async(to, u16::from_ne_bytes([a, b]), size / 2, on)),
+            [a, b, c, d] => {
+                cu!(cuMemsetD32Async(to, u32::from_ne_bytes([a, b, c, d]), size / 4, on))
+            }
+            _ => repeat(to, pattern, size, on),
+        }
+    }
+}
+
+/// Fills with a pattern of several words of four bytes.
+///
+/// # Safety
+/// - As for [`enqueue`].
+unsafe fn repeat(to: CUdeviceptr, pattern: &[u8], size: usize, on: CUstream) -> i32 {
+    let start = size.min(START);
+    for (index, word) in pattern.chunks_exact(4).enumerate() {
+        let value = u32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
+        let (column, rows) = (to + 4 * index as u64, start / pattern.len());
+        // SAFETY: the last word of the last row ends inside the range.
+        let code = unsafe { cu!(cuMemsetD2D32Async(column, pattern.len(), value, 1, rows, on)) };
+        if code != SUCCESS {
+            return code;
+        }
+    }
+    let mut done = start;
+    while done < size {
+        let more = done.min(size - done);
+        // SAFETY: the first `more` bytes are filled, and there is room behind them.
+        let code = unsafe { cu!(cuMemcpyDtoDAsync_v2(to + done as u64, to, more, on)) };
+        if code != SUCCESS {
+            return code;
+        }
+        done += more;
+    }
+    SUCCESS
+}
