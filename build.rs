@@ -22,7 +22,21 @@ const HEADERS: [(&str, &str); 3] = [
 ];
 
 /// Where the declarations are: the core's half of the C ABI, then every file of `capi/src/`.
-const CORE: [&str; 4] = ["abi.rs", "api.rs", "device_type.rs", "status.rs"];
+const CORE: [&str; 10] = [
+    "abi.rs",
+    "api.rs",
+    "copy.rs",
+    "device_info.rs",
+    "device_type.rs",
+    "event.rs",
+    "memory.rs",
+    "status.rs",
+    "stream.rs",
+    "support.rs",
+];
+
+/// Types of functions that a client hands in.
+const CALLBACKS: [&str; 3] = ["HostFunction", "OutOfMemoryCallback", "SlotDestructor"];
 
 fn main() {
     let capi = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
@@ -92,11 +106,14 @@ fn sources(root: &Path, capi: &Path, out: &Path) -> Vec<PathBuf> {
     let folder = out.join("sources");
     fs::create_dir_all(&folder).expect("OUT_DIR can be written");
     let copy = |file: PathBuf| {
-        // The ABI carries `int32_t`, never the enum; with its Rust representation cbindgen would
+        // The ABI carries `int32_t` or `uint32_t`, never the enum; with its Rust representation cbindgen would
         // wrap it in conditionals for C23.
         let text = read(&file).replace("#[repr(i32)]", "#[repr(C)]");
+        let text = text.replace("#[repr(u32)]", "#[repr(C)]");
         // Every pointer to a function may be NULL in C; cbindgen cannot see through the alias.
-        let text = text.replace("Option<HostFunction>", "HostFunction");
+        let text = CALLBACKS
+            .iter()
+            .fold(text, |text, name| text.replace(&format!("Option<{name}>"), name));
         let crate_name = if file.starts_with(capi) { "capi" } else { "core" };
         let name = file.file_name().and_then(|n| n.to_str()).expect("a source has a name");
         let to = folder.join(format!("{crate_name}_{name}"));

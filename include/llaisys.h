@@ -197,6 +197,10 @@ typedef enum {
     LLAISYS_STATUS_DRIVER_ERROR = 16,
     /// A fault inside the runtime or a backend: a panic that was contained, a broken promise.
     LLAISYS_STATUS_INTERNAL = 17,
+    /// An event was never recorded, so nothing can be measured from or to it.
+    LLAISYS_STATUS_NOT_RECORDED = 18,
+    /// An event was made without timing.
+    LLAISYS_STATUS_TIMING_DISABLED = 19,
 } LlaisysStatus;
 
 /* ---- Errors ---------------------------------------------------------------------------------- */

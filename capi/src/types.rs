@@ -85,6 +85,10 @@ pub const LLAISYS_DEVICE_TYPE_FIRST_ASSIGNED: i32 = 32;
 /// The last number that is given to backends whose kind has no number.
 pub const LLAISYS_DEVICE_TYPE_LAST_ASSIGNED: i32 = 47;
 
+/// The runtime finds the direction of a copy out from the two pointers; one that nobody knows is
+/// pageable host memory. Only in this table: LLAISYS's twelve functions refuse it.
+pub const LLAISYS_MEMCPY_INFERRED: u32 = 4;
+
 const _: () = {
     use {llaisysDeviceType_t as device, llaisysMemcpyKind_t as kind};
     assert!(device::LLAISYS_DEVICE_CPU as i32 == device_type::CPU);
@@ -95,4 +99,5 @@ const _: () = {
     assert!(kind::LLAISYS_MEMCPY_H2D as u32 == MemcpyKind::H2D as u32);
     assert!(kind::LLAISYS_MEMCPY_D2H as u32 == MemcpyKind::D2H as u32);
     assert!(kind::LLAISYS_MEMCPY_D2D as u32 == MemcpyKind::D2D as u32);
+    assert!(LLAISYS_MEMCPY_INFERRED == MemcpyKind::Inferred as u32);
 };

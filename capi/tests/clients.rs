@@ -87,3 +87,22 @@ fn the_cpp_owners_keep_their_promises() {
     ];
     toolchain::run(&toolchain::link(standard, &objects, "owners"), &[]);
 }
+
+/// The whole table from C: each group of entries, its promises and its errors. What is skipped is
+/// what the table says is unsupported, and the client checks that it says so.
+#[test]
+fn the_c_client_finds_the_promises_of_the_whole_table_kept() {
+    let object = toolchain::compile(Standard::C99, &source("c/extended.c"), &["-O1"]);
+    let program = toolchain::link(Standard::C99, &[object], "extended_c");
+    let report = toolchain::run(&program, &[]);
+    assert!(report.contains("0 failures"), "{report}");
+    println!("{report}");
+}
+
+/// Events, memory of other kinds, pitched copies, fills, slots and callbacks of `llaisys.hpp`.
+#[test]
+fn the_cpp_owners_of_the_whole_table_keep_their_promises() {
+    let flags = ["-Wshadow", "-Wconversion", "-fno-rtti"];
+    let object = toolchain::compile(Standard::Cxx17, &source("cpp/extended.cpp"), &flags);
+    toolchain::run(&toolchain::link(Standard::Cxx17, &[object], "extended_cpp"), &[]);
+}
