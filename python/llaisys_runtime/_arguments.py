@@ -11,7 +11,7 @@ from operator import index
 from typing import SupportsIndex, Union
 
 from ._errors import InvalidDeviceError, refused
-from ._types import Status
+from ._types import MemcpyKind, Status
 
 #: What is taken for a raw pointer or handle: an integer, ``None`` for NULL, or a ``c_void_p``.
 Address = Union[int, None, ctypes.c_void_p]
@@ -48,6 +48,14 @@ def int32(value: SupportsIndex, operation: str, name: str) -> int:
     return number
 
 
+def uint32(value: SupportsIndex, operation: str, name: str) -> int:
+    """A number that C takes as ``uint32_t``; whether it means something is C's to say."""
+    number = index(value)
+    if not 0 <= number < 2**32:
+        raise refused(operation, f"`{name}` is {number}, which does not fit 32 bits")
+    return number
+
+
 def ordinal(value: SupportsIndex, operation: str) -> int:
     """A device ordinal that C can be asked about; whether the device exists is C's to say."""
     number = index(value)
@@ -57,6 +65,18 @@ def ordinal(value: SupportsIndex, operation: str) -> int:
     return number
 
 
-def kind(value: SupportsIndex, operation: str) -> int:
-    """A copy kind as C's 32 bits; whether it is one of the four is C's to say."""
-    return int32(value, operation, "kind") & 0xFFFFFFFF
+def kind_of_the_twelve(value: SupportsIndex, operation: str) -> int:
+    """A copy kind of LLAISYS's own table; whether another number is one is C's to say."""
+    number = int32(value, operation, "kind")
+    if number == MemcpyKind.INFERRED:
+        # The extended table, which is used underneath, would take it.
+        raise refused(operation, f"kind {number} is not one of 0..=3")
+    return number & 0xFFFFFFFF
+
+
+def key(value: SupportsIndex, operation: str) -> int:
+    """The key of a user slot: any number of 64 bits."""
+    number = index(value)
+    if not 0 <= number < _UINT64:
+        raise refused(operation, f"`key` is {number}, which does not fit 64 bits")
+    return number

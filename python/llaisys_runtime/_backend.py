@@ -14,8 +14,8 @@ import ctypes
 from ctypes import byref, c_int32, c_void_p
 from typing import Any, Dict
 
-from . import _abi
-from ._errors import LlaisysError, error_for
+from . import _abi, _out_of_memory
+from ._errors import LlaisysError, OutOfMemoryError, error_for
 from ._library import Library, library
 from ._types import DeviceType, Status
 
@@ -56,29 +56,39 @@ class Backend:
             if function(self._self, *arguments) and not unread:
                 self.library.discard_failure()
 
-    def malloc_device(self, ordinal: int, size: int) -> int:
-        """The address of a new block of device memory; 0 for 0 bytes."""
+    def allocate(self, operation: str, ordinal: int, size: int, *more: int) -> int:
+        """The address of a new block; 0 for 0 bytes."""
         pointer = c_void_p()
-        self.call("malloc_device", ordinal, size, byref(pointer))
+        _out_of_memory.begin()
+        try:
+            self.call(operation, ordinal, size, *more, byref(pointer))
+        except OutOfMemoryError as error:
+            raise _out_of_memory.explained(error)
         return pointer.value or 0
 
-    def malloc_host(self, ordinal: int, size: int) -> int:
-        """The address of a new block of pinned host memory; 0 for 0 bytes."""
-        pointer = c_void_p()
-        self.call("malloc_host", ordinal, size, byref(pointer))
-        return pointer.value or 0
+    def answer(self, kind: Any, operation: str, *arguments: Any) -> Any:
+        """What an operation writes where its last argument points: a ``kind`` of ctypes."""
+        value = kind()
+        self.call(operation, *arguments, byref(value))
+        return value.value
 
-    def create_stream(self, ordinal: int) -> int:
-        """The handle of a new blocking stream."""
-        handle = c_void_p()
-        self.call("create_stream", ordinal, byref(handle))
-        return handle.value or 0
+    def handle(self, operation: str, *arguments: Any) -> int:
+        """The same for a pointer or handle; NULL is 0."""
+        return self.answer(c_void_p, operation, *arguments) or 0
+
+    def describe(self, struct: Any, operation: str, *arguments: Any) -> Any:
+        """The same for a struct that begins with its own size."""
+        value = sized(struct)
+        self.call(operation, *arguments, byref(value))
+        return value
 
     def stream_query(self, ordinal: int, handle: int) -> bool:
         """Whether everything enqueued on the stream is done."""
-        ready = c_int32()
-        self.call("stream_query", ordinal, handle, byref(ready))
-        return bool(ready.value)
+        return bool(self.answer(c_int32, "stream_query", ordinal, handle))
+
+    def event_query(self, ordinal: int, handle: int) -> bool:
+        """Whether the event was reached, or never recorded."""
+        return bool(self.answer(c_int32, "event_query", ordinal, handle))
 
     def known_idle(self, ordinal: int, handle: int) -> bool:
         """Whether the stream is known to have nothing pending, so that a wait on it would be none."""

@@ -1,9 +1,10 @@
-"""Memory that this package owns: on a device, and pinned on the host.
+"""Memory that this package owns or borrows: on a device, pinned on the host, managed.
 
 Rules: closing frees, exactly once, also when several threads close; what was closed raises when it is
 used. Freeing never waits, and the memory is not handed out again before work enqueued earlier is done
-(contract M4), so a buffer may be closed while a copy still uses it. ``__del__`` raises nothing and
-prints nothing, after a fork and at interpreter shutdown neither.
+(contract M4), so a buffer may be closed while a copy still uses it; what was lent to another library
+stays until that has let go of it. ``__del__`` raises nothing and prints nothing, after a fork and at
+interpreter shutdown neither.
 """
 
 from __future__ import annotations
@@ -11,27 +12,40 @@ from __future__ import annotations
 import ctypes
 import importlib
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, List, Optional, SupportsIndex, Type
+from typing import TYPE_CHECKING, Any, List, Optional, SupportsIndex, Tuple, Type, TypeVar, Union
 
-from . import _arguments
+from . import _abi, _arguments, _dlpack, _wait
 from ._device import Device
-from ._errors import closed
+from ._errors import InvalidHandleError, closed, refused
+from ._foreign_memory import Borrowed, Lender, borrow
+from ._stream import Stream
+from ._types import MemoryAdvice
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BufferLike
 
-    from ._stream import Stream
+    from ._copy import Endpoint
+
+_Self = TypeVar("_Self", bound="_HostVisible")
 
 
 class _Block:
     """One allocation and the way to free it."""
 
-    __slots__ = ("_backend", "_ordinal", "_free", "_owned")
+    __slots__ = ("_backend", "_ordinal", "_free", "_stream", "_owned", "shared")
 
-    def __init__(self, device: Device, free: str, address: int) -> None:
+    read_only = False
+
+    def __init__(
+        self, device: Device, free: str, address: int, stream: Optional[Stream] = None
+    ) -> None:
         self._backend = device.backend
         self._ordinal = device.ordinal
         self._free = free
+        #: In whose order it is freed, as long as that stream is open.
+        self._stream = stream
+        #: Whether it was lent to another library; then it is freed when the last reference goes.
+        self.shared = False
         # One element until it is freed: `list.pop` gives it to exactly one of several closers.
         self._owned = [address]
 
@@ -42,45 +56,173 @@ class _Block:
         except IndexError:
             return None
 
-    def free(self) -> None:
+    def free(self, stream: Optional[Stream] = None) -> None:
         try:
             address = self._owned.pop()
         except IndexError:
             return
-        if address:
-            self._backend.call(self._free, self._ordinal, address)
+        if not address:
+            return
+        ordered = self._stream if stream is None else stream
+        # Of a stream that was closed the work is earlier work for the other way to free, too.
+        for handle in [] if ordered is None else ordered._handles[:1]:
+            try:
+                self._backend.call("free_async", self._ordinal, address, handle)
+                return
+            except InvalidHandleError:
+                # Closed meanwhile.
+                break
+        self._backend.call(self._free, self._ordinal, address)
 
     def __del__(self) -> None:
         try:
             address = self._owned.pop()
-            if address:
+            if not address:
+                return
+            if self._stream is not None and self._stream._handles:
+                self._owned.append(address)
+                self.free()
+            else:
                 self._backend.call_quietly(self._free, self._ordinal, address)
         except BaseException:
             pass
 
 
-class Buffer:
+class _Copies:
+    """What has bytes on a device that are copied and filled from Python."""
+
+    __slots__ = ()
+
+    def copy_from(
+        self,
+        source: "Endpoint",
+        stream: Optional[Stream] = None,
+        *,
+        offset: SupportsIndex = 0,
+        promised: bool = False,
+    ) -> None:
+        """Copies all of ``source`` to ``offset`` in this buffer; see :func:`copy`."""
+        from ._copy import copy
+
+        copy(self._endpoint(), source, stream, dst_offset=offset, promised=promised)
+
+    def copy_to(
+        self,
+        destination: "Endpoint",
+        stream: Optional[Stream] = None,
+        *,
+        offset: SupportsIndex = 0,
+        promised: bool = False,
+    ) -> None:
+        """Fills all of ``destination`` from ``offset`` in this buffer; see :func:`copy`."""
+        from ._copy import copy, size_of
+
+        size = size_of(destination)
+        copy(destination, self._endpoint(), stream, size=size, src_offset=offset, promised=promised)
+
+    def fill(
+        self,
+        pattern: "Union[int, BufferLike]",
+        stream: Optional[Stream] = None,
+        *,
+        offset: SupportsIndex = 0,
+        size: Optional[SupportsIndex] = None,
+    ) -> None:
+        """Repeats a pattern from ``offset`` on; see :func:`fill`."""
+        from ._fill import fill
+
+        fill(self._endpoint(), pattern, stream, offset=offset, size=size)
+
+    def _endpoint(self) -> Any:
+        return self
+
+
+class Buffer(Lender, _Copies):
     """``nbytes`` of memory on a device.
 
     The object owns the memory: it is freed by :meth:`close`, at the end of a ``with`` block, or when
     the object goes. Work on the device that was enqueued before still has it. Contents are undefined
     at first.
 
+    Other libraries take it in without a copy, through DLPack (``torch.from_dlpack(buffer)``,
+    ``numpy.from_dlpack`` for the CPU) or ``__cuda_array_interface__`` (``cupy.asarray(buffer)``): a
+    vector of ``uint8``, ordered after what the device's blocking streams had to do. Memory that was
+    lent like that lives until both this object and what the other library made of it are gone.
+
     Raises:
         OutOfMemoryError: there is not so much; a smaller request may work.
         ValueError: a negative size.
     """
 
-    __slots__ = ("_device", "_nbytes", "_block", "__weakref__")
+    __slots__ = ("_device", "_nbytes", "_blocks", "_lent", "__weakref__")
 
     def __init__(self, nbytes: SupportsIndex, device: Device) -> None:
-        self._nbytes = _arguments.size(nbytes, "Buffer", "nbytes")
+        _dlpack.sweep()
+        number = _arguments.size(nbytes, "Buffer", "nbytes")
+        address = device.backend.allocate("malloc_device", device.ordinal, number)
+        self._start(_Block(device, "free_device", address), number, device)
+
+    def _start(self, block: Union[_Block, Borrowed], nbytes: int, device: Device) -> None:
+        self._nbytes = nbytes
         self._device = device
-        address = device.backend.malloc_device(device.ordinal, self._nbytes)
-        self._block = _Block(device, "free_device", address)
+        # One element while open.
+        self._blocks: List[Union[_Block, Borrowed]] = [block]
+        self._lent: object = None
+
+    @classmethod
+    def allocate(cls, nbytes: SupportsIndex, stream: Stream) -> "Buffer":
+        """Memory in the order of a stream: for what the stream does from now on.
+
+        It is freed in that order too; or, when the stream was closed before, as any other buffer is.
+        Another stream that uses it is ordered after the allocation by the caller, and before the
+        free.
+        """
+        _dlpack.sweep()
+        number = _arguments.size(nbytes, "Buffer.allocate", "nbytes")
+        device, handle = stream.device, stream._handle("Buffer.allocate")
+        address = device.backend.allocate("malloc_async", device.ordinal, number, handle)
+        buffer = cls.__new__(cls)
+        buffer._start(_Block(device, "free_device", address, stream), number, device)
+        return buffer
+
+    @classmethod
+    def from_foreign(
+        cls, value: Any, stream: Optional[Stream] = None, device: Optional[Device] = None
+    ) -> "Buffer":
+        """The memory of another library's object as a buffer, without a copy.
+
+        Args:
+            value: an object with ``__dlpack__`` or ``__cuda_array_interface__``, C-contiguous (a
+                PyTorch tensor, a CuPy or NumPy array). It is kept alive until this buffer is closed
+                and no copy uses it.
+            stream: what is enqueued there comes after the lender's work; by default that goes for
+                the device's default stream and its blocking streams.
+            device: the device that it is on, where the object does not say it.
+
+        Raises:
+            BufferError: it is not C-contiguous, or on a kind of device that is not known here.
+        """
+        borrowed = borrow(value, stream, device)
+        buffer = cls.__new__(cls)
+        buffer._start(borrowed, borrowed.nbytes, borrowed.device)
+        return buffer
+
+    def _block(self, operation: str) -> Union[_Block, Borrowed]:
+        try:
+            return self._blocks[0]
+        except IndexError:
+            raise closed(operation, "buffer") from None
+
+    def _lend(self, operation: str) -> Tuple[object, int, int, bool]:
+        block = self._block(operation)
+        block.shared = True
+        # Again: one who closes first looks whether it is shared after taking it away.
+        self._block(operation)
+        return block, block.address() or 0, self._nbytes, block.read_only
 
     def __repr__(self) -> str:
-        return f"<Buffer of {self._nbytes} bytes on {self._device!r}{_closed(self._block)}>"
+        state = "" if self._blocks else ", closed"
+        return f"<Buffer of {self._nbytes} bytes on {self._device!r}{state}>"
 
     @property
     def device(self) -> Device:
@@ -95,46 +237,31 @@ class Buffer:
     @property
     def closed(self) -> bool:
         """Whether it is closed."""
-        return self._block.address() is None
+        return not self._blocks
 
     @property
     def address(self) -> int:
         """The device pointer, good until the buffer is closed; 0 for 0 bytes."""
-        address = self._block.address()
-        if address is None:
-            raise closed("Buffer.address", "buffer")
-        return address
+        return self._block("Buffer.address").address() or 0
 
-    def copy_from(
-        self,
-        source: "BufferLike | HostBuffer | Buffer",
-        stream: "Optional[Stream]" = None,
-        *,
-        offset: SupportsIndex = 0,
-        promised: bool = False,
-    ) -> None:
-        """Copies all of ``source`` to ``offset`` in this buffer; see :func:`copy`."""
-        from ._copy import copy
+    def close(self, stream: Optional[Stream] = None) -> None:
+        """Frees the memory, or lets go of it if it was borrowed. Closing again does nothing.
 
-        copy(self, source, stream, dst_offset=offset, promised=promised)
-
-    def copy_to(
-        self,
-        destination: "BufferLike | HostBuffer | Buffer",
-        stream: "Optional[Stream]" = None,
-        *,
-        offset: SupportsIndex = 0,
-        promised: bool = False,
-    ) -> None:
-        """Fills all of ``destination`` from ``offset`` in this buffer; see :func:`copy`."""
-        from ._copy import copy, size_of
-
-        size = size_of(destination)
-        copy(destination, self, stream, size=size, src_offset=offset, promised=promised)
-
-    def close(self) -> None:
-        """Frees the memory. Closing again does nothing."""
-        self._block.free()
+        With a stream the memory is freed in the order of that stream, which must be one of the
+        device; other streams are done with it by then.
+        """
+        if stream is not None:
+            stream._handle("Buffer.close")
+            if stream.device != self._device:
+                raise refused("Buffer.close", f"{stream!r} is not of {self._device!r}")
+        try:
+            block = self._blocks.pop()
+        except IndexError:
+            return
+        if block.shared:
+            self._lent = block
+        elif isinstance(block, _Block):
+            block.free(stream)
 
     def __enter__(self) -> "Buffer":
         self.address
@@ -149,33 +276,26 @@ class Buffer:
         self.close()
 
 
-class HostBuffer:
-    """``nbytes`` of pinned host memory, good for asynchronous copies with every device of its kind.
-
-    :meth:`view` gives the bytes as a ``memoryview``: ``numpy.frombuffer(buffer.view(), ...)``. From
-    Python 3.12 on the object itself has the buffer protocol too; ``numpy.asarray(buffer)`` and every
-    copy of this package take it as it is on any version.
-
-    The object owns the memory together with its views: after :meth:`close`, the end of a ``with``
-    block, or when the object goes, the memory is freed as soon as the last view is gone.
-
-    Raises:
-        OutOfMemoryError: there is not so much; a smaller request may work.
-        ValueError: a negative size.
-    """
+class _HostVisible:
+    """Memory with an address for the host, owned together with its views."""
 
     __slots__ = ("_device", "_nbytes", "_arrays", "__weakref__")
 
     def __init__(self, nbytes: SupportsIndex, device: Device) -> None:
-        self._nbytes = _arguments.size(nbytes, "HostBuffer", "nbytes")
+        noun = type(self).__name__
+        allocate, free = self._functions()
+        self._nbytes = _arguments.size(nbytes, noun, "nbytes")
         self._device = device
-        address = device.backend.malloc_host(device.ordinal, self._nbytes)
-        block = _Block(device, "free_host", address)
+        address = device.backend.allocate(allocate, device.ordinal, self._nbytes)
+        block = _Block(device, free, address)
         array: Any = (ctypes.c_ubyte * self._nbytes).from_address(address)
         # Views hold the array, and the array holds the block.
         array.block = block
         # One element while open.
         self._arrays: List[Any] = [array]
+
+    def _functions(self) -> Tuple[str, str]:
+        raise NotImplementedError
 
     def _array(self, operation: str) -> Any:
         try:
@@ -185,7 +305,7 @@ class HostBuffer:
 
     def __repr__(self) -> str:
         state = "" if self._arrays else ", closed"
-        return f"<HostBuffer of {self._nbytes} bytes for {self._device!r}{state}>"
+        return f"<{type(self).__name__} of {self._nbytes} bytes for {self._device!r}{state}>"
 
     @property
     def device(self) -> Device:
@@ -205,12 +325,12 @@ class HostBuffer:
     @property
     def address(self) -> int:
         """The address; 0 for 0 bytes."""
-        address: Optional[int] = self._array("HostBuffer.address").block.address()
+        address: Optional[int] = self._array(f"{type(self).__name__}.address").block.address()
         return address or 0
 
     def view(self) -> memoryview:
         """The bytes, writable; the memory lives at least as long as the view."""
-        return memoryview(self._array("HostBuffer.view")).cast("B")
+        return memoryview(self._array(f"{type(self).__name__}.view")).cast("B")
 
     def __buffer__(self, flags: int) -> memoryview:
         return self.view()
@@ -234,8 +354,8 @@ class HostBuffer:
         except IndexError:
             pass
 
-    def __enter__(self) -> "HostBuffer":
-        self._array("HostBuffer.__enter__")
+    def __enter__(self: _Self) -> _Self:
+        self._array(f"{type(self).__name__}.__enter__")
         return self
 
     def __exit__(
@@ -247,5 +367,111 @@ class HostBuffer:
         self.close()
 
 
-def _closed(block: _Block) -> str:
-    return "" if block.address() is not None else ", closed"
+class HostBuffer(_HostVisible):
+    """``nbytes`` of pinned host memory, good for asynchronous copies with every device of its kind.
+
+    :meth:`view` gives the bytes as a ``memoryview``: ``numpy.frombuffer(buffer.view(), ...)``. From
+    Python 3.12 on the object itself has the buffer protocol too; ``numpy.asarray(buffer)`` and every
+    copy of this package take it as it is on any version.
+
+    The object owns the memory together with its views: after :meth:`close`, the end of a ``with``
+    block, or when the object goes, the memory is freed as soon as the last view is gone.
+
+    Raises:
+        OutOfMemoryError: there is not so much; a smaller request may work.
+        ValueError: a negative size.
+    """
+
+    __slots__ = ()
+
+    def _functions(self) -> Tuple[str, str]:
+        return "malloc_host", "free_host"
+
+
+class ManagedBuffer(_HostVisible, Lender, _Copies):
+    """``nbytes`` of managed memory: one address for the host and every device of the type.
+
+    The host reads and writes it as it does a :class:`HostBuffer` (:meth:`view`), while no work of a
+    device on it is under way; devices use it as a :class:`Buffer`. It is lent to other libraries as
+    a :class:`Buffer` is, and owned together with its views as a :class:`HostBuffer` is.
+
+    Raises:
+        NotSupportedError: the backend has no managed memory.
+        OutOfMemoryError: there is not so much; a smaller request may work.
+        ValueError: a negative size.
+    """
+
+    __slots__ = ()
+
+    _dlpack_type = _dlpack.CUDA_MANAGED
+
+    def _functions(self) -> Tuple[str, str]:
+        return "malloc_managed", "free_managed"
+
+    def _lend(self, operation: str) -> Tuple[object, int, int, bool]:
+        array = self._array(f"ManagedBuffer.{operation}")
+        return array, array.block.address() or 0, self._nbytes, False
+
+    def _range(
+        self, operation: str, offset: SupportsIndex, size: Optional[SupportsIndex]
+    ) -> Tuple[Any, int, int]:
+        """What keeps the memory alive, and a range of it as address and size."""
+        array = self._array(operation)
+        start = _arguments.size(offset, operation, "offset")
+        nbytes = max(0, self._nbytes - start)
+        if size is not None:
+            nbytes = _arguments.size(size, operation)
+        if start + nbytes > self._nbytes:
+            message = f"{nbytes} bytes from offset {start} do not fit {self._nbytes} bytes"
+            raise refused(operation, message)
+        return array, (array.block.address() or 0) + start, nbytes
+
+    def _location(self, operation: str, location: Optional[Device]) -> int:
+        if location is None:
+            return _abi.LOCATION_HOST
+        if location.type != self._device.type:
+            raise refused(operation, f"{self!r} cannot live on {location!r}")
+        return location.ordinal
+
+    def prefetch(
+        self,
+        location: Optional[Device],
+        stream: Optional[Stream] = None,
+        *,
+        offset: SupportsIndex = 0,
+        size: Optional[SupportsIndex] = None,
+    ) -> None:
+        """Moves the memory, or a range of it, to a device, or to the host (``None``).
+
+        In the order of the stream; without one in that of the default stream, and waits for it.
+        """
+        operation = "prefetch_managed"
+        array, address, nbytes = self._range(operation, offset, size)
+        where = self._location(operation, location)
+        target = Stream.default(self._device) if stream is None else stream
+        if target.device.type != self._device.type:
+            raise refused(operation, f"{target!r} is of another kind than {self._device!r}")
+        handle = target._handle(operation)
+        target._make_room()
+        backend = self._device.backend
+        backend.call(operation, target.device.ordinal, address, nbytes, where, handle)
+        if stream is None:
+            _wait.for_stream(backend, target.device.ordinal, handle)
+        else:
+            target._keep(array)
+
+    def advise(
+        self,
+        advice: MemoryAdvice,
+        location: Optional[Device] = None,
+        *,
+        offset: SupportsIndex = 0,
+        size: Optional[SupportsIndex] = None,
+    ) -> None:
+        """Tells the driver how the memory, or a range of it, will be used at a location."""
+        operation = "advise_managed"
+        _, address, nbytes = self._range(operation, offset, size)
+        where = self._location(operation, location)
+        number = _arguments.uint32(advice, operation, "advice")
+        own = self._device
+        own.backend.call(operation, own.ordinal, address, nbytes, number, where)

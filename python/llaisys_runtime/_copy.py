@@ -6,12 +6,23 @@ wraps; the direction follows from the types of the two sides.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Optional, SupportsIndex, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    NamedTuple,
+    Optional,
+    Sequence,
+    SupportsIndex,
+    Union,
+)
 
-from . import _abi, _arguments, _wait
-from ._buffer import Buffer, HostBuffer
+from . import _abi, _arguments, _registration, _wait
+from ._buffer import Buffer, HostBuffer, ManagedBuffer
 from ._device import Device
 from ._errors import refused
+from ._foreign_memory import Borrowed
+from ._registration import RegisteredMemory
 from ._stream import Stream
 from ._types import DeviceType, MemcpyKind
 from ._view import View
@@ -19,10 +30,10 @@ from ._view import View
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BufferLike
 
-    Endpoint = Union[Buffer, HostBuffer, BufferLike]
+    Endpoint = Union[Buffer, HostBuffer, ManagedBuffer, RegisteredMemory, BufferLike]
 
 
-class _Side(NamedTuple):
+class Side(NamedTuple):
     """One side of a copy."""
 
     address: int
@@ -32,24 +43,41 @@ class _Side(NamedTuple):
     on_host: bool
     #: Host memory that is not known to be pinned.
     pageable: bool
+    #: Whether the memory may be gone or reused as soon as the holder is.
+    kept: bool
     #: What must stay alive.
     holder: object
 
 
-def _side(value: "Endpoint", *, writable: bool) -> _Side:
+def side(value: "Endpoint", *, writable: bool) -> Side:
+    """One side of a copy."""
     if isinstance(value, Buffer):
-        return _Side(value.address, value.nbytes, value.device, False, False, value)
+        block = value._block("copy")
+        if writable and block.read_only:
+            raise BufferError("the destination, a Buffer over foreign memory, is read-only")
+        kept = isinstance(block, Borrowed)
+        return Side(block.address() or 0, value.nbytes, value.device, False, False, kept, block)
+    if isinstance(value, ManagedBuffer):
+        array = value._array("copy")
+        address = array.block.address() or 0
+        return Side(address, value.nbytes, value.device, False, False, True, array)
     if isinstance(value, HostBuffer):
         array = value._array("copy")
         address = array.block.address() or 0
-        return _Side(address, value.nbytes, value.device, True, False, array)
+        return Side(address, value.nbytes, value.device, True, False, True, array)
+    if isinstance(value, RegisteredMemory):
+        found = value._registration("copy")
+        return Side(found.address, found.nbytes, value.device, True, False, True, found)
     view = View(value, writable=writable)
-    return _Side(view.address, view.nbytes, None, True, True, view)
+    registration = _registration.find(view.address)
+    pageable = registration is None
+    holder = (view, registration)
+    return Side(view.address, view.nbytes, None, True, pageable, not pageable, holder)
 
 
 def size_of(value: "Endpoint") -> int:
     """The size of one side in bytes."""
-    if isinstance(value, (Buffer, HostBuffer)):
+    if isinstance(value, (Buffer, HostBuffer, ManagedBuffer, RegisteredMemory)):
         return value.nbytes
     return memoryview(value).nbytes
 
@@ -66,9 +94,9 @@ def copy(
 ) -> None:
     """Copies bytes from ``src`` to ``dst``.
 
-    Each side is a :class:`Buffer`, a :class:`HostBuffer`, or any object with the buffer protocol
+    Each side is a buffer of this package, :class:`RegisteredMemory`, or any object with the buffer protocol
     (NumPy arrays, ``bytes``, ``bytearray``, ``array.array``, ``memoryview``), which is used where it
-    lies, without a copy on the way.
+    lies, without a copy on the way. :meth:`Buffer.from_foreign` takes other libraries' objects.
 
     Args:
         stream: ``None`` copies and waits (after earlier work on the device's blocking streams).
@@ -85,66 +113,101 @@ def copy(
         ValueError: a range does not fit, or a side belongs to another kind of device.
         LlaisysError: the runtime refused it; nothing was copied.
     """
-    to, from_ = _side(dst, writable=True), _side(src, writable=False)
+    to, from_ = side(dst, writable=True), side(src, writable=False)
     to_offset = _arguments.size(dst_offset, "copy", "dst_offset")
     from_offset = _arguments.size(src_offset, "copy", "src_offset")
     if size is None:
         nbytes = max(0, from_.nbytes - from_offset)
     else:
         nbytes = _arguments.size(size, "copy")
-    _check_range("dst", to_offset, nbytes, to.nbytes)
-    _check_range("src", from_offset, nbytes, from_.nbytes)
+    check_range("copy", "dst", to_offset, nbytes, to.nbytes)
+    check_range("copy", "src", from_offset, nbytes, from_.nbytes)
 
-    device = _device_of(to, from_, stream)
-    backend, ordinal = device.backend, device.ordinal
-    kind = MemcpyKind((0 if from_.on_host else 2) + (0 if to.on_host else 1))
-    to_address, from_address = to.address + to_offset, from_.address + from_offset
+    device = device_of("copy", [to], [from_], stream)
+    ordinal, call = device.ordinal, device.backend.call
+    kind = kind_of(to, from_)
+    dst_address, src_address = to.address + to_offset, from_.address + from_offset
+    arguments = dst_address, src_address, nbytes, kind
+
+    perform(
+        device,
+        stream,
+        [to],
+        [from_],
+        nbytes,
+        promised,
+        lambda: call("memcpy_sync", ordinal, *arguments, _abi.COPY_NONE),
+        lambda handle, flags: call("memcpy_async", ordinal, *arguments, handle, flags),
+    )
+
+
+def perform(
+    device: Device,
+    stream: Optional[Stream],
+    to: Sequence[Side],
+    from_: Sequence[Side],
+    nbytes: int,
+    promised: bool,
+    now: Callable[[], Any],
+    enqueue: Callable[[int, int], Any],
+) -> None:
+    """Makes a copy of any shape, whose sides are known, now or on a stream.
+
+    Args:
+        now: makes it and waits.
+        enqueue: puts it on the stream with this handle, with these flags.
+    """
+    backend, ordinal, sides = device.backend, device.ordinal, [*to, *from_]
 
     if stream is None:
 
         def copy_now() -> None:
-            # Holds both sides until it is done, also when the wait for it was interrupted.
-            _ = (to, from_)
-            backend.call(
-                "memcpy_sync", ordinal, to_address, from_address, nbytes, kind, _abi.COPY_NONE
-            )
+            # Holds all sides until it is done, also when the wait for it was interrupted.
+            _ = sides
+            now()
 
         _wait.for_copy(backend, ordinal, 0, nbytes, copy_now)
         return
 
-    handle = stream.native_handle
-    promised = promised and nbytes > 0 and (to.pageable or from_.pageable)
+    handle = stream._handle("copy")
+    promised = promised and nbytes > 0 and any(one.pageable for one in sides)
     flags = _abi.COPY_HOST_BUFFER_PROMISED if promised else _abi.COPY_NONE
-    keeps = promised or (nbytes > 0 and (to.on_host or from_.on_host) and not _waits(to, from_))
+    holders = [one.holder for one in sides if one.kept or (promised and one.pageable)]
+    keeps = nbytes > 0 and bool(holders)
     if keeps:
         stream._make_room()
 
-    def enqueue() -> None:
-        _ = (to, from_)
-        backend.call("memcpy_async", ordinal, to_address, from_address, nbytes, kind, handle, flags)
+    def copy_on_stream() -> None:
+        _ = sides
+        enqueue(handle, flags)
 
-    if promised or not (to.pageable or (from_.pageable and nbytes > _wait.STAGED_COPY)):
-        enqueue()
+    staged = any(one.pageable for one in from_) and nbytes > _wait.STAGED_COPY
+    if promised or not (staged or any(one.pageable for one in to)):
+        copy_on_stream()
     else:
-        _wait.for_copy(backend, ordinal, handle, nbytes, enqueue)
+        _wait.for_copy(backend, ordinal, handle, nbytes, copy_on_stream)
     if keeps:
-        stream._keep((to.holder, from_.holder))
+        stream._keep(holders)
 
 
-def _waits(to: _Side, from_: _Side) -> bool:
-    """Whether the host memory of a copy without a promise is done with when the call returns."""
-    return all(side.pageable for side in (to, from_) if side.on_host)
+def kind_of(to: Side, from_: Side) -> MemcpyKind:
+    """The direction of a copy between two sides."""
+    return MemcpyKind((0 if from_.on_host else 2) + (0 if to.on_host else 1))
 
 
-def _check_range(name: str, offset: int, nbytes: int, available: int) -> None:
+def check_range(operation: str, name: str, offset: int, nbytes: int, available: int) -> None:
+    """Refuses a range that does not fit one side."""
     if offset + nbytes > available:
         message = f"`{name}`: {nbytes} bytes from offset {offset} do not fit its {available} bytes"
-        raise refused("copy", message)
+        raise refused(operation, message)
 
 
-def _device_of(to: _Side, from_: _Side, stream: Optional[Stream]) -> Device:
+def device_of(
+    operation: str, to: Sequence[Side], from_: Sequence[Side], stream: Optional[Stream]
+) -> Device:
     """The device whose backend makes the copy; every side that has one must agree on the kind."""
-    named = [side.device for side in (from_, to) if side.device is not None and not side.on_host]
+    sides = [*from_, *to]
+    named = [one.device for one in sides if one.device is not None and not one.on_host]
     if stream is not None:
         named.insert(0, stream.device)
     for device in named[1:]:
@@ -152,8 +215,8 @@ def _device_of(to: _Side, from_: _Side, stream: Optional[Stream]) -> Device:
             message = (
                 f"{named[0]!r} and {device!r} are of different kinds; copy through host memory"
             )
-            raise refused("copy", message)
+            raise refused(operation, message)
     if named:
         return named[0]
-    pinned = [side.device for side in (from_, to) if side.device is not None]
+    pinned = [one.device for one in sides if one.device is not None]
     return pinned[0] if pinned else Device(DeviceType.CPU, 0)

@@ -5,14 +5,16 @@ Rule: looking at a device makes no context on it (contract D4).
 
 from __future__ import annotations
 
-from ctypes import byref
-from typing import List, NamedTuple, Optional, SupportsIndex, Tuple
+from ctypes import byref, c_int32
+from typing import Any, List, NamedTuple, Optional, SupportsIndex, Tuple
 
-from . import _abi, _arguments, _wait
+from . import _abi, _arguments, _slots, _wait
+from ._arguments import Address
 from ._backend import Backend, backend, device_count, sized
-from ._errors import InvalidDeviceError, LlaisysError
+from ._errors import InvalidDeviceError, LlaisysError, refused
 from ._library import library
-from ._types import DeviceType, Status
+from ._slots import Destructor
+from ._types import Capability, DeviceType, LinkKind, Status, Support
 
 
 class DeviceProperties(NamedTuple):
@@ -34,6 +36,18 @@ class DeviceProperties(NamedTuple):
     driver_version: int
     #: The compute capability of a CUDA device as (major, minor); (0, 0) elsewhere.
     compute_capability: Tuple[int, int]
+    #: The version of the vendor's runtime library in this process, as ``driver_version``.
+    runtime_version: int
+    #: The last-level cache (L2 of a GPU) in bytes.
+    l2_cache_size: int
+    #: The processors' top clock in kHz.
+    clock_rate: int
+    #: Whether the device shares the host's memory physically.
+    integrated: bool
+    #: What this very device has.
+    capabilities: Capability
+    #: What a CPU can compute with, for example ``("avx2", "avx512f")``; empty on a GPU.
+    cpu_features: Tuple[str, ...]
 
 
 class MemoryInfo(NamedTuple):
@@ -43,6 +57,51 @@ class MemoryInfo(NamedTuple):
     free: Optional[int]
     #: What the device has.
     total: int
+
+
+class MemoryStatistics(NamedTuple):
+    """Where the memory of a device, or of a stream, went; sizes in bytes."""
+
+    #: Handed out and not freed.
+    used: int
+    #: Held from the driver, used or cached; at least ``used``.
+    reserved: int
+    #: The most that ``used`` was since the last reset.
+    peak: int
+    #: The number of blocks that are handed out.
+    live: int
+    #: Allocations since the start.
+    allocations: int
+    #: Frees since the start.
+    frees: int
+    #: Allocations that failed for want of memory.
+    failures: int
+    #: The limit set for the device; ``None`` without one.
+    limit: Optional[int]
+
+
+class PeerLink(NamedTuple):
+    """How one device reaches the memory of another."""
+
+    #: Whether the device can read and write the peer's memory directly.
+    can_access: bool
+    #: Whether that is switched on.
+    enabled: bool
+    #: What a copy between the two takes.
+    kind: LinkKind
+    #: The vendor's rank of the link, 0 is best; only to compare links of one machine.
+    performance_rank: int
+    #: Whether atomic operations work over the link.
+    native_atomics: bool
+
+
+class PriorityRange(NamedTuple):
+    """The priorities that streams of a device can have; a lower number is served first."""
+
+    #: The number of those who are served last.
+    least: int
+    #: The number of those who are served first; ``greatest <= least``.
+    greatest: int
 
 
 class Candidate(NamedTuple):
@@ -112,8 +171,9 @@ class Device:
     @property
     def properties(self) -> DeviceProperties:
         """What the device is."""
-        found = sized(_abi.LlaisysDeviceProperties)
-        self._backend.call("get_device_properties", self._ordinal, byref(found))
+        found = self._backend.describe(
+            _abi.LlaisysDeviceProperties, "get_device_properties", self._ordinal
+        )
         text = self._backend.library.text
         return DeviceProperties(
             name=text(found.name),
@@ -124,18 +184,129 @@ class Device:
             total_memory=found.total_memory,
             driver_version=found.driver_version,
             compute_capability=(found.compute_capability_major, found.compute_capability_minor),
+            runtime_version=found.runtime_version,
+            l2_cache_size=found.l2_cache_size,
+            clock_rate=found.clock_rate,
+            integrated=bool(found.integrated),
+            capabilities=Capability(found.capabilities),
+            cpu_features=tuple(text(found.cpu_features).split()),
         )
+
+    def supports(self, operation: str) -> Support:
+        """How an operation of the extended table (``"memset_async"``, say) is there.
+
+        Raises:
+            InvalidValueError: the table has no operation of this name.
+        """
+        # C takes a text up to its NUL.
+        name = operation.encode().replace(b"\0", b"\\0")
+        return Support(self._backend.answer(c_int32, "get_operation_support", name))
 
     def memory_info(self) -> MemoryInfo:
         """The device's memory now."""
-        found = sized(_abi.LlaisysMemoryInfo)
-        self._backend.call("get_memory_info", self._ordinal, byref(found))
+        found = self._backend.describe(_abi.LlaisysMemoryInfo, "get_memory_info", self._ordinal)
         free = None if found.free == _abi.UNKNOWN_BYTES else found.free
         return MemoryInfo(free, found.total)
+
+    def memory_statistics(self) -> MemoryStatistics:
+        """Where the device's memory went that was allocated through this runtime."""
+        return statistics(
+            self._backend.describe(
+                _abi.LlaisysMemoryStatistics, "get_memory_statistics", self._ordinal
+            )
+        )
+
+    def reset_peak(self) -> None:
+        """Begins ``memory_statistics().peak`` anew at what is used now."""
+        self._backend.call("reset_peak_memory", self._ordinal)
+
+    def set_memory_limit(self, limit: Optional[SupportsIndex]) -> None:
+        """Limits what may be used of the device, in bytes; ``None`` takes the limit away.
+
+        What is used already stays. An allocation above the limit is an :class:`OutOfMemoryError`.
+        """
+        number = _abi.NO_LIMIT
+        if limit is not None:
+            number = _arguments.size(limit, "set_memory_limit", "limit")
+        self._backend.call("set_memory_limit", self._ordinal, number)
+
+    def trim(self, keep: SupportsIndex = 0) -> None:
+        """Gives cached memory back to the driver until at most ``keep`` bytes are cached."""
+        number = _arguments.size(keep, "trim_memory", "keep")
+        self._backend.call("trim_memory", self._ordinal, number)
+
+    def peer_link(self, peer: "Device") -> PeerLink:
+        """How this device reaches the memory of another one of its type."""
+        found = self._backend.describe(
+            _abi.LlaisysPeerLink, "get_peer_link", self._ordinal, self._peer("get_peer_link", peer)
+        )
+        return PeerLink(
+            can_access=bool(found.can_access),
+            enabled=bool(found.enabled),
+            kind=LinkKind(found.kind),
+            performance_rank=found.performance_rank,
+            native_atomics=bool(found.native_atomics),
+        )
+
+    def enable_peer_access(self, peer: "Device") -> None:
+        """Lets kernels on this device use the memory of another one of its type. Again is fine.
+
+        Copies between devices need no such call.
+        """
+        number = self._peer("enable_peer_access", peer)
+        self._backend.call("enable_peer_access", self._ordinal, number)
+
+    def _peer(self, operation: str, peer: "Device") -> int:
+        if peer.type != self.type:
+            raise refused(operation, f"{self!r} and {peer!r} are of different kinds")
+        return peer.ordinal
+
+    @property
+    def priority_range(self) -> PriorityRange:
+        """The priorities that streams of this device can have."""
+        least, greatest = c_int32(), c_int32()
+        outputs = byref(least), byref(greatest)
+        self._backend.call("get_stream_priority_range", self._ordinal, *outputs)
+        return PriorityRange(least.value, greatest.value)
+
+    def set_thread_slot(
+        self, key: SupportsIndex, value: Address, destructor: Optional[Destructor] = None
+    ) -> None:
+        """Keeps a value (a number: an address, a handle) for this thread and device; 0 takes it away.
+
+        C code on this thread finds it under the same key. ``destructor(value)`` is called once, on
+        this thread: when the value is replaced or taken away, when the thread ends, or at exit for
+        the main thread; not for a thread that is still there at exit.
+
+        Args:
+            key: see :func:`slot_key`.
+        """
+        number = _arguments.key(key, "set_thread_slot")
+        address = _arguments.address(value, "set_thread_slot", "value")
+        _slots.set_for_thread(self._backend, self._ordinal, number, address, destructor)
+
+    def get_thread_slot(self, key: SupportsIndex) -> int:
+        """The value that this thread keeps for the device under the key; 0 when there is none."""
+        number = _arguments.key(key, "get_thread_slot")
+        return self._backend.handle("get_thread_slot", self._ordinal, number)
 
     def synchronize(self) -> None:
         """Waits for all work of the device; Ctrl-C interrupts the wait, not the work."""
         _wait.for_device(self._backend, self._ordinal)
+
+
+def statistics(found: Any) -> MemoryStatistics:
+    """C's struct as ours."""
+    return MemoryStatistics(
+        used=found.used,
+        reserved=found.reserved_bytes,
+        peak=found.peak,
+        live=found.live,
+        allocations=found.allocations,
+        frees=found.frees,
+        failures=found.failures,
+        limit=None if found.limit == _abi.NO_LIMIT else found.limit,
+    )
 
 
 def devices(type: Optional[int] = None) -> List[Device]:

@@ -62,7 +62,7 @@ class InvalidHandleError(LlaisysError, ValueError):
 
 
 class ClosedError(InvalidHandleError):
-    """A :class:`Buffer`, :class:`HostBuffer` or :class:`Stream` was used after it was closed."""
+    """A buffer, :class:`Stream` or :class:`Event` was used after it was closed."""
 
 
 class InvalidDeviceError(LlaisysError, ValueError):
@@ -125,6 +125,14 @@ class InternalError(LlaisysError):
     """A fault inside the runtime or a backend."""
 
 
+class NotRecordedError(LlaisysError):
+    """An event was never recorded, so nothing can be measured from or to it."""
+
+
+class TimingDisabledError(LlaisysError):
+    """An event was made without timing."""
+
+
 #: The class for each status.
 CLASSES: Dict[Status, Type[LlaisysError]] = {
     Status.INVALID_VALUE: InvalidValueError,
@@ -144,6 +152,8 @@ CLASSES: Dict[Status, Type[LlaisysError]] = {
     Status.SHUTDOWN: ShutdownError,
     Status.DRIVER_ERROR: DriverError,
     Status.INTERNAL: InternalError,
+    Status.NOT_RECORDED: NotRecordedError,
+    Status.TIMING_DISABLED: TimingDisabledError,
 }
 
 

@@ -123,7 +123,7 @@ class RuntimeAPI:
 
     def create_stream(self) -> int:
         """A new blocking stream on the current device; never 0. On NVIDIA it is the ``CUstream``."""
-        return backend(self._number).create_stream(self._current())
+        return backend(self._number).handle("create_stream", self._current())
 
     def destroy_stream(self, stream: Address) -> None:
         """Destroys a stream at once; work that it has still completes. 0 is a no-op."""
@@ -141,7 +141,7 @@ class RuntimeAPI:
         The caller frees it with :meth:`free_device`.
         """
         bytes_ = _arguments.size(size, "malloc_device")
-        return backend(self._number).malloc_device(self._current(), bytes_)
+        return backend(self._number).allocate("malloc_device", self._current(), bytes_)
 
     def free_device(self, ptr: Address) -> None:
         """Frees device memory, whichever device is current; 0 is a no-op.
@@ -157,7 +157,7 @@ class RuntimeAPI:
         The caller frees it with :meth:`free_host`.
         """
         bytes_ = _arguments.size(size, "malloc_host")
-        return backend(self._number).malloc_host(self._current(), bytes_)
+        return backend(self._number).allocate("malloc_host", self._current(), bytes_)
 
     def free_host(self, ptr: Address) -> None:
         """Frees pinned host memory; 0 is a no-op."""
@@ -174,7 +174,7 @@ class RuntimeAPI:
         to = _arguments.address(dst, "memcpy_sync", "dst")
         from_ = _arguments.address(src, "memcpy_sync", "src")
         bytes_ = _arguments.size(size, "memcpy_sync")
-        direction = _arguments.kind(kind, "memcpy_sync")
+        direction = _arguments.kind_of_the_twelve(kind, "memcpy_sync")
         own, device = backend(self._number), self._current()
 
         def copy() -> None:
@@ -199,7 +199,7 @@ class RuntimeAPI:
         to = _arguments.address(dst, "memcpy_async", "dst")
         from_ = _arguments.address(src, "memcpy_async", "src")
         bytes_ = _arguments.size(size, "memcpy_async")
-        direction = _arguments.kind(kind, "memcpy_async")
+        direction = _arguments.kind_of_the_twelve(kind, "memcpy_async")
         handle = _arguments.address(stream, "memcpy_async", "stream")
         own, device = backend(self._number), self._current()
 

@@ -10,12 +10,28 @@ from __future__ import annotations
 
 import itertools
 from types import TracebackType
-from typing import Dict, Iterator, List, NamedTuple, Optional, Type
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    SupportsIndex,
+    Tuple,
+    Type,
+)
 
-from . import _keep, _wait
+from . import _abi, _arguments, _foreign_stream, _keep, _wait
+from ._arguments import Address
 from ._backend import Backend
-from ._device import Device
-from ._errors import LlaisysError, closed
+from ._device import Device, MemoryStatistics, statistics
+from ._errors import LlaisysError, closed, refused
+from ._event import Event, same_type
+from ._host_function import HostFunctions
+from ._slots import Destructor, StreamSlots
+from ._types import DeviceType
 
 _SWEEP_AT = 64
 _WAIT_AT = 1024
@@ -28,6 +44,7 @@ class _Orphan(NamedTuple):
     ordinal: int
     handle: int
     owned: bool
+    adoption: Optional[_foreign_stream.Adoption]
     tickets: List[int]
 
 
@@ -44,30 +61,69 @@ def _sweep_orphans() -> None:
         if _orphans.pop(number, None) is not None:
             if orphan.owned:
                 orphan.backend.call_quietly("destroy_stream", orphan.ordinal, orphan.handle)
+            if orphan.adoption is not None:
+                orphan.adoption.let_go()
             _keep.let_go(orphan.tickets)
 
 
 class Stream:
     """A queue of work that a device does in order.
 
-    ``Stream(device)`` makes a blocking stream: one that is ordered with the device's default stream.
-    The object owns it: it is destroyed by :meth:`close`, at the end of a ``with`` block, or when the
-    object goes. That never waits; work that was enqueued completes.
+    Args:
+        device: the device that does the work.
+        non_blocking: whether it is independent of the device's default stream; by default it is
+            ordered with that one.
+        priority: a number in ``device.priority_range``, into which it is clamped; lower is sooner.
+
+    The object owns the stream: it is destroyed by :meth:`close`, at the end of a ``with`` block, or
+    when the object goes. That never waits; work that was enqueued completes.
 
     Every method may be called from any thread.
     """
 
-    __slots__ = ("_device", "_owned", "_handles", "_tickets", "__weakref__")
+    __slots__ = (
+        "_device",
+        "_owned",
+        "_adoption",
+        "_handles",
+        "_tickets",
+        "_slots",
+        "_functions",
+        "__weakref__",
+    )
 
-    def __init__(self, device: Device) -> None:
+    def __init__(
+        self,
+        device: Device,
+        *,
+        non_blocking: bool = False,
+        priority: Optional[SupportsIndex] = None,
+    ) -> None:
         if _orphans:
             _sweep_orphans()
-        self._start(device, device.backend.create_stream(device.ordinal), owned=True)
+        backend, ordinal = device.backend, device.ordinal
+        if non_blocking or priority is not None:
+            flags = _abi.STREAM_NON_BLOCKING if non_blocking else _abi.STREAM_BLOCKING
+            wanted = _arguments.int32(priority or 0, "Stream", "priority")
+            handle = backend.handle("create_stream_with", ordinal, flags, wanted)
+        else:
+            handle = backend.handle("create_stream", ordinal)
+        self._start(device, handle, owned=True)
 
-    def _start(self, device: Device, handle: int, *, owned: bool) -> None:
+    def _start(
+        self,
+        device: Device,
+        handle: int,
+        *,
+        owned: bool,
+        adoption: Optional[_foreign_stream.Adoption] = None,
+    ) -> None:
         self._device = device
         self._owned = owned
+        self._adoption = adoption
         self._tickets: Dict[int, None] = {}
+        self._slots = StreamSlots(device.backend, handle)
+        self._functions = HostFunctions()
         # One element while open: `list.pop` gives it to exactly one of several closers.
         self._handles = [handle]
 
@@ -77,6 +133,54 @@ class Stream:
         stream = cls.__new__(cls)
         stream._start(device, 0, owned=False)
         return stream
+
+    @classmethod
+    def adopt(cls, stream: Any, device: Optional[Device] = None) -> "Stream":
+        """A stream of another library as one of ours, without owning it.
+
+        Args:
+            stream: an object with the ``__cuda_stream__`` protocol, a PyTorch stream
+                (``cuda_stream``), a CuPy stream (``ptr``), or a native handle as a number. It is kept
+                alive until this object is closed; whose handle was given as a number must stay
+                until then.
+            device: of which type the handle is, NVIDIA by default, and, for a default stream that
+                does not say it itself, of which device.
+
+        Closing leaves the stream as it is. Work that is enqueued here is ordered with what the other
+        library enqueues.
+
+        Raises:
+            InvalidHandleError, DriverError: it is no live stream.
+            InvalidValueError: it is a stream of another device than ``device``.
+        """
+        if _orphans:
+            _sweep_orphans()
+        handle = _foreign_stream.handle_of(stream, "Stream.adopt")
+        is_default = handle == 0
+        if isinstance(stream, Stream):
+            device = device or stream.device
+        elif device is None or device.type == DeviceType.NVIDIA:
+            is_default = handle in (0, _foreign_stream.LEGACY_DEFAULT)
+        kind = DeviceType.NVIDIA if device is None else device.type
+        adoption: Optional[_foreign_stream.Adoption] = None
+        if is_default:
+            named = _foreign_stream.ordinal_of(stream)
+            if isinstance(stream, Stream):
+                named = stream.device.ordinal
+            elif named is None:
+                if device is None:
+                    raise refused("Stream.adopt", "which device's default stream? give `device`")
+                named = device.ordinal
+            handle, own = 0, Device(kind, named)
+        else:
+            backend = Device(kind, 0).backend if device is None else device.backend
+            ordinal, adoption = _foreign_stream.adopt(backend, handle, stream)
+            own = Device(kind, ordinal)
+        if device is not None and device != own:
+            raise refused("Stream.adopt", f"the stream is of {own!r}, not of {device!r}")
+        adopted = cls.__new__(cls)
+        adopted._start(own, handle, owned=False, adoption=adoption)
+        return adopted
 
     def _handle(self, operation: str) -> int:
         try:
@@ -108,6 +212,74 @@ class Stream:
         """
         return self._handle("Stream.native_handle")
 
+    @property
+    def __cuda_stream__(self) -> Callable[[], Tuple[int, int]]:
+        """The protocol by which CUDA libraries for Python take a stream in; NVIDIA only."""
+        if self._device.type != DeviceType.NVIDIA:
+            raise AttributeError(f"a stream of {self._device!r} is no CUDA stream")
+        return lambda: (0, self.native_handle)
+
+    def wait(self, event: Event) -> None:
+        """Has what comes after on this stream wait for the record that the event has now.
+
+        The event may be of another device of the same type. Waits for nothing itself; an event that
+        was never recorded holds nothing up.
+        """
+        handle = self._handle("Stream.wait")
+        same_type("Stream.wait", self._device, event.device)
+        self._device.backend.call(
+            "stream_wait_event", self._device.ordinal, handle, event._handle("Stream.wait")
+        )
+
+    def launch_host_function(self, function: Callable[[], object]) -> None:
+        """Has ``function()`` called once, in the stream's order; what comes after waits for it.
+
+        It is called on a thread of its own, never on the caller's, and must not wait for a device, a
+        stream or an event: that raises :class:`NotPermittedError`. What it raises is raised by
+        :meth:`synchronize`. At the end of the interpreter, functions that the stream has not come to
+        are not called.
+        """
+        handle = self._handle("Stream.launch_host_function")
+        given: object = function
+        if not callable(given):
+            raise TypeError(f"a {type(given).__name__} cannot be called")
+        self._functions.launch(self._device.backend, self._device.ordinal, handle, function)
+
+    def memory_statistics(self) -> MemoryStatistics:
+        """Where the memory that was allocated on this stream went (see :meth:`Buffer.allocate`)."""
+        handle = self._handle("Stream.memory_statistics")
+        return statistics(
+            self._device.backend.describe(
+                _abi.LlaisysMemoryStatistics,
+                "get_stream_memory_statistics",
+                self._device.ordinal,
+                handle,
+            )
+        )
+
+    def set_slot(
+        self, key: SupportsIndex, value: Address, destructor: Optional[Destructor] = None
+    ) -> None:
+        """Keeps a value (a number: an address, a handle) for this stream; 0 takes it away.
+
+        C code on the stream finds it under the same key. ``destructor(value)`` is called once: when
+        the value is replaced or taken away, or before the stream is destroyed. A default stream
+        keeps no values.
+
+        Args:
+            key: see :func:`slot_key`.
+        """
+        self._handle("Stream.set_slot")
+        number = _arguments.key(key, "Stream.set_slot")
+        address = _arguments.address(value, "Stream.set_slot", "value")
+        self._slots.set(number, address, destructor)
+
+    def get_slot(self, key: SupportsIndex) -> int:
+        """The value that is kept for this stream under the key; 0 when there is none."""
+        handle = self._handle("Stream.get_slot")
+        number = _arguments.key(key, "Stream.get_slot")
+        return self._device.backend.handle("get_stream_slot", handle, number)
+
     def query(self) -> bool:
         """Whether everything enqueued is done. Never waits."""
         handle = self._handle("Stream.query")
@@ -120,30 +292,40 @@ class Stream:
     def synchronize(self) -> None:
         """Waits until everything that was enqueued before is done.
 
-        Ctrl-C interrupts the wait within a tenth of a second; the work goes on.
+        Ctrl-C interrupts the wait within a tenth of a second; the work goes on. What a host function
+        raised is raised here.
         """
         handle = self._handle("Stream.synchronize")
         tickets = list(self._tickets)
         _wait.for_stream(self._device.backend, self._device.ordinal, handle)
         self._let_go(tickets)
+        self._functions.raise_failure()
 
     def close(self) -> None:
-        """Destroys the stream at once; its work completes. Closing again does nothing."""
+        """Destroys the stream at once; its work completes. Closing again does nothing.
+
+        Of a stream that is not ours it only lets go.
+        """
         try:
             handle = self._handles.pop()
         except IndexError:
             return
         if _orphans:
             _sweep_orphans()
-        backend, ordinal = self._device.backend, self._device.ordinal
+        backend, ordinal, adoption = self._device.backend, self._device.ordinal, self._adoption
         tickets = list(self._tickets)
-        if tickets and not backend.known_idle(ordinal, handle):
-            orphan = _Orphan(backend, ordinal, handle, self._owned, tickets)
-            _orphans[next(_orphan_numbers)] = orphan
-            return
-        self._let_go(tickets)
-        if self._owned:
-            backend.call("destroy_stream", ordinal, handle)
+        try:
+            self._slots.end()
+        finally:
+            if tickets and not backend.known_idle(ordinal, handle):
+                orphan = _Orphan(backend, ordinal, handle, self._owned, adoption, tickets)
+                _orphans[next(_orphan_numbers)] = orphan
+            else:
+                self._let_go(tickets)
+                if adoption is not None:
+                    adoption.let_go()
+                if self._owned:
+                    backend.call("destroy_stream", ordinal, handle)
 
     def __enter__(self) -> "Stream":
         self._handle("Stream.__enter__")

@@ -6,7 +6,7 @@ plugin of another kind); it compares equal to its number and is called ``UNKNOWN
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from typing import Optional, Type, TypeVar
 
 _E = TypeVar("_E", bound="_OpenIntEnum")
@@ -47,12 +47,91 @@ class DeviceType(_OpenIntEnum):
 
 
 class MemcpyKind(IntEnum):
-    """The direction of a copy: H is host memory, D is device memory, source first."""
+    """The direction of a copy: H is host memory, D is device memory, source first.
+
+    ``INFERRED``, where the pointers tell, is the extended table's; LLAISYS's own has the other four.
+    """
 
     H2H = 0
     H2D = 1
     D2H = 2
     D2D = 3
+    INFERRED = 4
+
+
+class MemoryKind(_OpenIntEnum):
+    """What the memory at an address is (see :func:`pointer_attributes`)."""
+
+    #: Ordinary host memory.
+    PAGEABLE = 0
+    #: Device memory.
+    DEVICE = 1
+    #: Pinned host memory, a :class:`HostBuffer`'s for example.
+    PINNED = 2
+    #: One address for host and device, a :class:`ManagedBuffer`'s for example.
+    MANAGED = 3
+    #: Ordinary host memory that was pinned afterwards, by :func:`register_host` for example.
+    REGISTERED = 4
+
+
+class MemoryAdvice(IntEnum):
+    """How managed memory will be used (see :meth:`ManagedBuffer.advise`)."""
+
+    #: It is mostly read: copies on several devices are fine.
+    SET_READ_MOSTLY = 1
+    UNSET_READ_MOSTLY = 2
+    #: It should live at the location.
+    SET_PREFERRED_LOCATION = 3
+    UNSET_PREFERRED_LOCATION = 4
+    #: The location will access it: keep it mapped there.
+    SET_ACCESSED_BY = 5
+    UNSET_ACCESSED_BY = 6
+
+
+class LinkKind(_OpenIntEnum):
+    """What a copy between two devices takes (see :meth:`Device.peer_link`)."""
+
+    #: The two are one device.
+    SAME_DEVICE = 0
+    #: Staged through host memory.
+    THROUGH_HOST = 1
+    PCIE = 2
+    #: NVLink, or what the vendor calls its own.
+    NVLINK = 3
+    #: Both are views of the same host memory.
+    SHARED_MEMORY = 4
+
+
+class Support(_OpenIntEnum):
+    """How an operation is there (see :meth:`Device.supports`)."""
+
+    #: Not at all: it raises :class:`NotSupportedError`.
+    UNSUPPORTED = 0
+    #: The backend does it.
+    NATIVE = 1
+    #: The runtime does it with other operations of the backend.
+    EMULATED = 2
+
+
+class Capability(IntFlag):
+    """What a device has (``Device.properties.capabilities``)."""
+
+    DEVICE_MEMORY_IS_HOST_MEMORY = 1
+    DEVICE_INFORMATION = 1 << 1
+    STREAM_QUERY = 1 << 2
+    HOST_FUNCTIONS = 1 << 3
+    POINTER_QUERY = 1 << 4
+    STREAM_OPTIONS = 1 << 5
+    FOREIGN_STREAMS = 1 << 6
+    EVENTS = 1 << 7
+    STREAM_ORDERED_MEMORY = 1 << 8
+    MANAGED_MEMORY = 1 << 9
+    HOST_REGISTRATION = 1 << 10
+    FILL = 1 << 11
+    PITCHED_COPIES = 1 << 12
+    BATCHED_COPIES = 1 << 13
+    PEERS = 1 << 14
+    MEMORY_POOL = 1 << 15
 
 
 class Status(_OpenIntEnum):
@@ -76,3 +155,5 @@ class Status(_OpenIntEnum):
     SHUTDOWN = 15
     DRIVER_ERROR = 16
     INTERNAL = 17
+    NOT_RECORDED = 18
+    TIMING_DISABLED = 19

@@ -18,7 +18,8 @@ import time
 from typing import Callable, List
 
 from ._backend import Backend
-from ._errors import LlaisysError
+from ._errors import LlaisysError, error_for
+from ._types import Status
 
 #: Copies up to this many bytes are not worth a helper: they take milliseconds.
 SHORT_COPY = 64 << 20
@@ -28,6 +29,27 @@ STAGED_COPY = 1 << 20
 _PATIENCE = 100e-6
 #: How often the main thread looks for signals that reached another thread, in seconds.
 _SLICE = 0.1
+
+
+class _Here(threading.local):
+    """What is known of this thread."""
+
+    #: Whether it calls host functions, which hold a stream up.
+    must_not_wait = False
+
+
+_here = _Here()
+
+
+def forbid_on_this_thread() -> None:
+    """From now on this thread's waits are refused (contract H1)."""
+    _here.must_not_wait = True
+
+
+def _may_wait(operation: str) -> None:
+    if _here.must_not_wait:
+        message = "a host function must not wait: its stream would wait for itself"
+        raise error_for(Status.NOT_PERMITTED, operation, message)
 
 
 def on_main_thread() -> bool:
@@ -66,16 +88,31 @@ def interruptibly(call: Callable[[], None]) -> None:
 
 def for_stream(backend: Backend, ordinal: int, handle: int) -> None:
     """Waits until everything enqueued on the stream before this call is done."""
-    if on_main_thread() and backend.has("stream_query"):
-        deadline = time.perf_counter() + _PATIENCE
-        try:
-            while time.perf_counter() < deadline:
-                if backend.stream_query(ordinal, handle):
-                    return
-        except LlaisysError:
-            # Whatever it is, the wait itself says it under its own name.
-            pass
-    interruptibly(lambda: backend.call("stream_synchronize", ordinal, handle))
+    _may_wait("stream_synchronize")
+    if not _soon(backend, "stream_query", lambda: backend.stream_query(ordinal, handle)):
+        interruptibly(lambda: backend.call("stream_synchronize", ordinal, handle))
+
+
+def for_event(backend: Backend, ordinal: int, handle: int) -> None:
+    """Waits until the event is reached."""
+    _may_wait("event_synchronize")
+    if not _soon(backend, "event_query", lambda: backend.event_query(ordinal, handle)):
+        interruptibly(lambda: backend.call("event_synchronize", ordinal, handle))
+
+
+def _soon(backend: Backend, operation: str, query: Callable[[], bool]) -> bool:
+    """On the main thread: whether a query says yes before a helper would be worth it."""
+    if not (on_main_thread() and backend.has(operation)):
+        return False
+    deadline = time.perf_counter() + _PATIENCE
+    try:
+        while time.perf_counter() < deadline:
+            if query():
+                return True
+    except LlaisysError:
+        # Whatever it is, the wait itself says it under its own name.
+        pass
+    return False
 
 
 def for_device(backend: Backend, ordinal: int) -> None:
@@ -83,6 +120,7 @@ def for_device(backend: Backend, ordinal: int) -> None:
 
     There is no query for a whole device, so on the main thread this always takes a helper.
     """
+    _may_wait("device_synchronize")
     interruptibly(lambda: backend.call("device_synchronize", ordinal))
 
 
@@ -90,6 +128,7 @@ def for_copy(
     backend: Backend, ordinal: int, handle: int, size: int, call: Callable[[], None]
 ) -> None:
     """Makes a copy that waits for its stream (0: the default one) and for itself."""
+    _may_wait("memcpy")
     if on_main_thread() and not (size <= SHORT_COPY and backend.known_idle(ordinal, handle)):
         interruptibly(call)
     else:

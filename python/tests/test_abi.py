@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Dict, List
+from typing import Any, Dict, List
 
 import llaisys_runtime as rt
 import pytest
@@ -70,6 +70,32 @@ def test_numbers_are_the_headers_numbers() -> None:
     assert known == {name: kind.value for name, kind in rt.DeviceType.__members__.items()}
 
 
+def known(enum: Any) -> Dict[str, int]:
+    members = enum.__members__.items()
+    return {name: member.value for name, member in members if "UNKNOWN" not in name}
+
+
+def test_numbers_of_the_extended_table_are_the_headers_numbers() -> None:
+    for prefix, enum in (
+        ("MEMORY", rt.MemoryKind),
+        ("ADVICE", rt.MemoryAdvice),
+        ("LINK", rt.LinkKind),
+        ("SUPPORT", rt.Support),
+    ):
+        assert numbers(f"LLAISYS_{prefix}_") == known(enum), prefix
+    bits = dict(re.findall(r"\bLLAISYS_CAPABILITY_(\w+) \(?(1(?: << \d+)?)\b", CODE))
+    shifted = {name: 1 << int(text[5:] or 0) for name, text in bits.items()}
+    assert shifted == known(rt.Capability)
+    for prefix in ("STREAM", "EVENT", "COPY"):
+        ours = {
+            name[len(prefix) + 1 :]: value
+            for name, value in vars(_abi).items()
+            if name.startswith(f"{prefix}_")
+        }
+        assert ours and ours.items() <= numbers(f"LLAISYS_{prefix}_").items(), prefix
+    assert "LLAISYS_LOCATION_HOST (-1)" in CODE and _abi.LOCATION_HOST == -1
+
+
 def test_every_status_has_an_exception_class_of_its_own() -> None:
     statuses = set(rt.Status) - {rt.Status.SUCCESS}
     assert set(_errors.CLASSES) == statuses
@@ -95,3 +121,5 @@ def test_the_layout_can_be_printed() -> None:
     assert layout["LlaisysRuntimeAPI"]["size"] == 12 * 8
     assert layout["LlaisysError"]["fields"]["message"] == [32, 8]
     assert layout["LlaisysDeviceProperties"]["fields"]["uuid"] == [32, 16]
+    assert layout["LlaisysBackendAPI"]["size"] == 24 + 60 * 8
+    assert layout["LlaisysCopy3D"]["size"] == 80

@@ -121,7 +121,7 @@ def test_unknown_numbers_are_values_of_their_enum() -> None:
         with pytest.raises(ValueError):
             rt.DeviceType(not_one)
     with pytest.raises(ValueError):
-        rt.MemcpyKind(4)
+        rt.MemcpyKind(5)
 
 
 def test_the_package_is_clean_under_mypy_strict(tmp_path: Path) -> None:

@@ -1,0 +1,138 @@
+"""Host memory of the user's own, pinned where it lies.
+
+Rule: it stays pinned, locked and alive until it is closed and no copy of this package uses it any
+more. Copies find it by address, also when they get the object itself.
+"""
+
+from __future__ import annotations
+
+import weakref
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Type
+
+from ._device import Device
+from ._errors import closed
+from ._view import View
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BufferLike
+
+#: Where registered memory begins → the registration.
+_live: "Dict[int, weakref.ref[Registration]]" = {}
+
+
+class Registration:
+    """A pinned view of an object. When the last reference goes, the memory is let go."""
+
+    __slots__ = ("view", "address", "nbytes", "_device", "__weakref__")
+
+    def __init__(self, view: View, device: Device) -> None:
+        self.view = view
+        self.nbytes = view.nbytes
+        self.address = 0
+        self._device = device
+        # Zero bytes are nothing to pin.
+        if view.nbytes:
+            device.backend.call("register_host", device.ordinal, view.address, view.nbytes)
+            self.address = view.address
+            _live[self.address] = weakref.ref(self)
+
+    def __del__(self) -> None:
+        try:
+            address = self.address
+            if address:
+                # First, so that it does not take away who comes after it at the same place.
+                _live.pop(address, None)
+                own = self._device
+                own.backend.call_quietly("unregister_host", own.ordinal, address)
+        except BaseException:
+            pass
+
+
+def find(address: int) -> Optional[Registration]:
+    """The registration whose memory holds the address."""
+    for reference in list(_live.values()):
+        found = reference()
+        if found is not None and found.address <= address < found.address + found.nbytes:
+            return found
+    return None
+
+
+class RegisteredMemory:
+    """An object's memory while it is pinned; made by :func:`register_host`."""
+
+    __slots__ = ("_device", "_nbytes", "_open", "__weakref__")
+
+    def __init__(self, value: Any, device: Device) -> None:
+        self._device = device
+        registration = Registration(View(value, writable=True), device)
+        self._nbytes = registration.nbytes
+        # One element while open.
+        self._open: List[Registration] = [registration]
+
+    def __repr__(self) -> str:
+        state = "" if self._open else ", closed"
+        return f"<RegisteredMemory of {self._nbytes} bytes for {self._device!r}{state}>"
+
+    @property
+    def device(self) -> Device:
+        """The device that it was registered with; good for every device of its type."""
+        return self._device
+
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes."""
+        return self._nbytes
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed."""
+        return not self._open
+
+    @property
+    def address(self) -> int:
+        """The address; 0 for 0 bytes."""
+        return self._registration("RegisteredMemory.address").address
+
+    def _registration(self, operation: str) -> Registration:
+        try:
+            return self._open[0]
+        except IndexError:
+            raise closed(operation, "memory") from None
+
+    def close(self) -> None:
+        """Lets go of the memory: at once, or when no copy uses it any more."""
+        try:
+            self._open.pop()
+        except IndexError:
+            pass
+
+    def __enter__(self) -> "RegisteredMemory":
+        self.address
+        return self
+
+    def __exit__(
+        self,
+        exc_type: Optional[Type[BaseException]],
+        exc: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+
+def register_host(value: "BufferLike", device: Device) -> RegisteredMemory:
+    """Pins the memory of any object with a writable, C-contiguous buffer, where it lies::
+
+        with rt.register_host(array, device):
+            buffer.copy_from(array, stream)  # asynchronous: `array` is pinned now
+
+    Copies with the object, or with a part of it, are then those of pinned memory: its contents are
+    used until the stream has passed. The object is locked and kept alive until then. That goes for
+    what is registered here; what C code registered is C code's to keep.
+
+    Raises:
+        BufferError: it is read-only or not contiguous.
+        InvalidValueError: it lies over memory that is registered already.
+        NotSupportedError: the backend cannot pin the user's memory.
+    """
+    return RegisteredMemory(value, device)
