@@ -8,7 +8,10 @@ use llaisys_runtime::errors::LlaisysError;
 use llaisys_runtime::loading::LlaisysCandidate;
 use llaisys_runtime::table::LlaisysRuntimeAPI;
 use llaisys_runtime_core::abi::{LlaisysBackendAPI, LlaisysBackendDescriptor};
-use llaisys_runtime_core::api::{LlaisysDeviceProperties, LlaisysMemoryInfo};
+use llaisys_runtime_core::api::{
+    LlaisysCopy3D, LlaisysCopyRange, LlaisysDeviceProperties, LlaisysMemoryInfo,
+    LlaisysMemoryStatistics, LlaisysPeerLink, LlaisysPointerAttributes,
+};
 use serde_json::{Map, Value, json};
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
@@ -46,11 +49,19 @@ fn in_rust() -> Value {
             stream_synchronize malloc_device free_device malloc_host free_host memcpy_sync memcpy_async
         }
         LlaisysBackendAPI {
-            struct_size abi_major abi_minor reserved self_ get_last_error
-            get_device_count set_device device_synchronize create_stream destroy_stream
-            stream_synchronize malloc_device free_device malloc_host free_host memcpy_sync memcpy_async
+            struct_size abi_major abi_minor reserved self_ get_last_error get_device_count
+            set_device device_synchronize create_stream destroy_stream stream_synchronize
+            malloc_device free_device malloc_host free_host memcpy_sync memcpy_async
             get_device_properties get_memory_info stream_query launch_host_function is_device_memory
-            initialize get_capabilities
+            initialize get_capabilities get_peer_link enable_peer_access create_stream_with
+            get_stream_priority_range adopt_stream create_event destroy_event record_event
+            stream_wait_event event_query event_synchronize event_elapsed malloc_async free_async
+            malloc_managed free_managed prefetch_managed advise_managed register_host
+            unregister_host get_pointer_attributes memset_async memcpy_3d_async memcpy_batch_async
+            get_reserved_memory trim_memory get_stream_device get_native_event get_operation_support
+            memset_sync memcpy_3d_sync get_memory_statistics get_stream_memory_statistics
+            reset_peak_memory set_memory_limit set_out_of_memory_callback set_thread_slot
+            get_thread_slot set_stream_slot get_stream_slot
         }
         LlaisysBackendDescriptor {
             magic struct_size abi_major abi_minor oldest_host_minor device_type sanitizer capabilities
@@ -58,9 +69,22 @@ fn in_rust() -> Value {
         }
         LlaisysDeviceProperties {
             struct_size processor_count total_memory driver_version compute_capability_major
-            compute_capability_minor reserved uuid name vendor pci_address
+            compute_capability_minor runtime_version uuid name vendor pci_address l2_cache_size
+            clock_rate integrated capabilities cpu_features
         }
         LlaisysMemoryInfo { struct_size reserved free total }
+        LlaisysPeerLink { struct_size can_access enabled kind performance_rank native_atomics }
+        LlaisysPointerAttributes {
+            struct_size kind device_type device base size ours reserved
+        }
+        LlaisysMemoryStatistics {
+            struct_size reserved used reserved_bytes peak live allocations frees failures limit
+        }
+        LlaisysCopy3D {
+            struct_size kind dst dst_pitch dst_slice_height src src_pitch src_slice_height width height
+            depth
+        }
+        LlaisysCopyRange { dst src size }
         LlaisysError { struct_size status native_code operation native_name message }
         LlaisysCandidate {
             struct_size status device_type reserved name path version vendor reason

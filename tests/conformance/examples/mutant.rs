@@ -5,8 +5,9 @@
 
 use llaisys_backend_cpu::Cpu;
 use llaisys_runtime_core::api::{
-    Capabilities, CopyFlags, HostFunction, LlaisysDeviceProperties, LlaisysMemoryInfo, MemcpyKind,
-    Ordinal, RuntimeApi, Stream,
+    Capabilities, CopyFlags, Event, EventFlags, HostFunction, LlaisysCopy3D, LlaisysCopyRange,
+    LlaisysDeviceProperties, LlaisysMemoryInfo, MemcpyKind, Ordinal, Pattern, PriorityRange,
+    RuntimeApi, Stream, StreamFlags,
 };
 use llaisys_runtime_core::{Error, Result, Status};
 use std::collections::HashMap;
@@ -17,7 +18,15 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 const CAPABILITIES: Capabilities = Capabilities::DEVICE_MEMORY_IS_HOST_MEMORY
     .with(Capabilities::DEVICE_INFORMATION)
     .with(Capabilities::STREAM_QUERY)
-    .with(Capabilities::HOST_FUNCTIONS);
+    .with(Capabilities::HOST_FUNCTIONS)
+    .with(Capabilities::STREAM_OPTIONS)
+    .with(Capabilities::EVENTS)
+    .with(Capabilities::STREAM_ORDERED_MEMORY)
+    .with(Capabilities::HOST_REGISTRATION)
+    .with(Capabilities::FILL)
+    .with(Capabilities::PITCHED_COPIES)
+    .with(Capabilities::BATCHED_COPIES)
+    .with(Capabilities::MEMORY_POOL);
 
 /// The CPU backend with a fault.
 struct Mutant {
@@ -306,6 +315,205 @@ impl RuntimeApi for Mutant {
         }
         // SAFETY: the caller keeps the contract.
         unsafe { self.cpu.launch_host_function(device, stream, function, data) }
+    }
+
+    fn create_stream_with(
+        &self,
+        device: Ordinal,
+        flags: StreamFlags,
+        priority: i32,
+    ) -> Result<Stream> {
+        let flags = if self.is("all_streams_are_blocking") { StreamFlags::BLOCKING } else { flags };
+        if self.is("priorities_are_not_clamped") && !(-5..=0).contains(&priority) {
+            return Err(Error::new(Status::InvalidValue, "no such priority"));
+        }
+        self.cpu.create_stream_with(device, flags, priority)
+    }
+
+    fn get_stream_priority_range(&self, device: Ordinal) -> Result<PriorityRange> {
+        self.cpu.get_stream_priority_range(device)
+    }
+
+    fn create_event(&self, device: Ordinal, flags: EventFlags) -> Result<Event> {
+        if self.is("the_capability_of_events_is_a_lie") {
+            return Err(Error::new(Status::NotSupported, "not after all"));
+        }
+        self.cpu.create_event(device, flags)
+    }
+
+    unsafe fn destroy_event(&self, device: Ordinal, event: Event) -> Result<()> {
+        if self.is("a_pending_event_is_waited_for") {
+            // SAFETY: the caller keeps the contract of both.
+            unsafe { self.cpu.event_synchronize(device, event)? };
+        }
+        // SAFETY: the caller keeps the contract.
+        unsafe { self.cpu.destroy_event(device, event) }
+    }
+
+    unsafe fn record_event(&self, device: Ordinal, event: Event, stream: Stream) -> Result<()> {
+        let stream = if self.is("records_are_elsewhere") { self.other(device)? } else { stream };
+        // SAFETY: the caller keeps the contract.
+        unsafe { self.cpu.record_event(device, event, stream) }
+    }
+
+    unsafe fn stream_wait_event(
+        &self,
+        device: Ordinal,
+        stream: Stream,
+        event: Event,
+    ) -> Result<()> {
+        if self.is("waits_are_ignored") {
+            return Ok(());
+        }
+        // SAFETY: the caller keeps the contract.
+        unsafe { self.cpu.stream_wait_event(device, stream, event) }
+    }
+
+    unsafe fn event_query(&self, device: Ordinal, event: Event) -> Result<bool> {
+        if self.is("events_are_reached_at_once") {
+            return Ok(true);
+        }
+        // SAFETY: the caller keeps the contract.
+        unsafe { self.cpu.event_query(device, event) }
+    }
+
+    unsafe fn event_synchronize(&self, device: Ordinal, event: Event) -> Result<()> {
+        if self.is("event_synchronize_returns_at_once") {
+            return Ok(());
+        }
+        // SAFETY: the caller keeps the contract.
+        unsafe { self.cpu.event_synchronize(device, event) }
+    }
+
+    unsafe fn event_elapsed(&self, device: Ordinal, start: Event, end: Event) -> Result<i64> {
+        if self.is("times_are_stale") {
+            static FIRST: OnceLock<i64> = OnceLock::new();
+            // SAFETY: the caller keeps the contract.
+            let time = unsafe { self.cpu.event_elapsed(device, start, end)? };
+            return Ok(*FIRST.get_or_init(|| time));
+        }
+        // SAFETY: the caller keeps the contract.
+        let time = unsafe { self.cpu.event_elapsed(device, start, end)? };
+        Ok(if self.is("times_have_no_sign") { time.abs() } else { time })
+    }
+
+    unsafe fn malloc_async(
+        &self,
+        device: Ordinal,
+        size: usize,
+        stream: Stream,
+    ) -> Result<*mut c_void> {
+        if self.is("frees_in_a_stream_are_at_once") {
+            let mut freed = self.freed.lock().unwrap_or_else(PoisonError::into_inner);
+            let fits = |at: &usize| self.with_sizes(|sizes| sizes.get(at) == Some(&size));
+            if let Some(index) = freed.iter().position(fits) {
+                return Ok(std::ptr::with_exposed_provenance_mut(freed.swap_remove(index)));
+            }
+        }
+        // SAFETY: the caller keeps the contract.
+        let pointer = unsafe { self.cpu.malloc_async(device, size, stream)? };
+        self.with_sizes(|sizes| sizes.insert(pointer.expose_provenance(), size));
+        Ok(pointer)
+    }
+
+    unsafe fn free_async(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        stream: Stream,
+    ) -> Result<()> {
+        if self.is("frees_in_a_stream_are_at_once") {
+            let mut freed = self.freed.lock().unwrap_or_else(PoisonError::into_inner);
+            freed.push(pointer.expose_provenance());
+            return Ok(());
+        }
+        if self.is("frees_in_a_stream_wait") {
+            // SAFETY: the caller keeps the contract of both.
+            unsafe { self.cpu.stream_synchronize(device, stream)? };
+        }
+        // SAFETY: the caller keeps the contract.
+        unsafe { self.cpu.free_async(device, pointer, stream) }
+    }
+
+    unsafe fn register_host(
+        &self,
+        device: Ordinal,
+        pointer: *mut c_void,
+        size: usize,
+    ) -> Result<()> {
+        // SAFETY: the caller keeps the contract.
+        unsafe { self.cpu.register_host(device, pointer, size) }
+    }
+
+    unsafe fn unregister_host(&self, device: Ordinal, pointer: *mut c_void) -> Result<()> {
+        // SAFETY: the caller keeps the contract.
+        unsafe { self.cpu.unregister_host(device, pointer) }
+    }
+
+    unsafe fn memset_async(
+        &self,
+        device: Ordinal,
+        dst: *mut c_void,
+        pattern: Pattern,
+        size: usize,
+        stream: Stream,
+    ) -> Result<()> {
+        let unit = pattern.bytes().len();
+        let size = if self.is("fills_lose_the_last_pattern") { size - unit } else { size };
+        if size == 0 {
+            return Ok(());
+        }
+        let pattern = if self.is("fills_know_their_first_byte_only") {
+            Pattern::new(&pattern.bytes()[..1])?
+        } else {
+            pattern
+        };
+        let stream = if self.is("fills_are_elsewhere") { self.other(device)? } else { stream };
+        // SAFETY: the caller keeps the contract.
+        unsafe { self.cpu.memset_async(device, dst, pattern, size, stream) }
+    }
+
+    unsafe fn memcpy_3d_async(
+        &self,
+        device: Ordinal,
+        copy: &LlaisysCopy3D,
+        stream: Stream,
+        flags: CopyFlags,
+    ) -> Result<()> {
+        let mut copy = *copy;
+        if self.is("pitches_are_ignored") {
+            copy.dst_pitch = copy.width;
+        }
+        if self.is("slice_heights_are_ignored") {
+            copy.src_slice_height = copy.height;
+        }
+        // SAFETY: the caller keeps the contract; the faults stay inside the extents.
+        unsafe { self.cpu.memcpy_3d_async(device, &copy, stream, flags) }
+    }
+
+    unsafe fn memcpy_batch_async(
+        &self,
+        device: Ordinal,
+        ranges: &[LlaisysCopyRange],
+        kind: MemcpyKind,
+        stream: Stream,
+        flags: CopyFlags,
+    ) -> Result<()> {
+        let short = usize::from(self.is("batches_lose_their_last_range"));
+        let ranges = &ranges[..ranges.len() - short];
+        // SAFETY: the caller keeps the contract.
+        unsafe { self.cpu.memcpy_batch_async(device, ranges, kind, stream, flags) }
+    }
+
+    fn get_reserved_memory(&self, device: Ordinal) -> Result<u64> {
+        self.cpu.get_reserved_memory(device)
+    }
+
+    fn trim_memory(&self, device: Ordinal, keep: u64) -> Result<()> {
+        if self.is("trimming_is_not_there_after_all") {
+            return Err(Error::new(Status::NotSupported, "not after all"));
+        }
+        self.cpu.trim_memory(device, keep)
     }
 }
 

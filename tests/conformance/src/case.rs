@@ -17,8 +17,16 @@ pub enum Area {
     Copies,
     /// Order, waiting, handles.
     Streams,
+    /// Points in a stream.
+    Events,
     /// Users' functions in a stream.
     HostFunctions,
+    /// Users' values that the runtime keeps.
+    Slots,
+    /// Where memory went.
+    Accounting,
+    /// What a backend says that it is able to do.
+    Capabilities,
     /// Many threads.
     Concurrency,
     /// Exit, fork, signals.
@@ -31,13 +39,17 @@ pub enum Area {
 
 impl Area {
     /// Every area, in the order of a report.
-    pub const ALL: [Area; 10] = [
+    pub const ALL: [Area; 14] = [
         Area::Devices,
         Area::Errors,
         Area::Memory,
         Area::Copies,
         Area::Streams,
+        Area::Events,
         Area::HostFunctions,
+        Area::Slots,
+        Area::Accounting,
+        Area::Capabilities,
         Area::Concurrency,
         Area::Life,
         Area::Plugins,
@@ -52,7 +64,11 @@ impl Area {
             Area::Memory => "memory",
             Area::Copies => "copies",
             Area::Streams => "streams",
+            Area::Events => "events",
             Area::HostFunctions => "host_functions",
+            Area::Slots => "slots",
+            Area::Accounting => "accounting",
+            Area::Capabilities => "capabilities",
             Area::Concurrency => "concurrency",
             Area::Life => "life",
             Area::Plugins => "plugins",

@@ -3,6 +3,9 @@
 //! The methods are safe to call because of what the contract says of the arguments, not because of
 //! their types: see `address`.
 
+pub mod memory;
+mod order;
+
 use crate::address::Address;
 use crate::code::Code;
 use llaisys_runtime_core::abi::LlaisysBackendAPI;

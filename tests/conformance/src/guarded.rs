@@ -76,6 +76,11 @@ impl Guarded {
         Ok(())
     }
 
+    /// The first bytes of the inside as they are now.
+    pub fn inside(&self, length: usize) -> Checked<Vec<u8>> {
+        self.block.read(self.offset, length)
+    }
+
     /// Fails unless nothing was written at all.
     pub fn expect_untouched(&self, what: &str) -> Checked {
         self.expect(&[], what)

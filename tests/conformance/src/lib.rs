@@ -10,6 +10,7 @@
 //! | which cases are there? | `cases`, one file per area |
 //! | what is a case, and what may come of one? | `case`, `outcome`, `needs` |
 //! | how are the tables called? | `library`, `twelve`, `extended`, with `address`, `failure` |
+//! | is every operation there as it says? | `operations` |
 //! | what does a case get? | `context` |
 //! | how is a stream held? | `gate` |
 //! | how is a call that waits watched? | `caller` |
@@ -48,6 +49,7 @@ mod gate;
 mod guarded;
 pub mod library;
 mod needs;
+pub mod operations;
 mod place;
 mod plugin_file;
 pub mod report;

@@ -2,7 +2,8 @@
 
 use clap::Parser;
 use llaisys_conformance::program::{self, Bare, Launch};
-use llaisys_conformance::{Case, Context, Setup, cases, report, runner};
+use llaisys_conformance::{Case, Context, Setup, cases, operations, report, runner};
+use serde_json::Value;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -26,6 +27,10 @@ struct Arguments {
     /// Print the cases and run none.
     #[arg(long)]
     list: bool,
+    /// Call every operation of the table, print what is said of it and whether that is true, and run no
+    /// case; the exit code is 1 when something is not.
+    #[arg(long)]
+    operations: bool,
     /// Print one JSON object on stdout.
     #[arg(long)]
     json: bool,
@@ -113,6 +118,9 @@ fn run(arguments: &Arguments) -> Result<i32, String> {
         let case = cases::all().into_iter().find(|case| case.name == name);
         return Ok(runner::run_and_tell(&case.ok_or(format!("no case `{name}`"))?, &setup));
     }
+    if arguments.operations {
+        return tell_operations(arguments, setup);
+    }
     let cases = chosen(arguments);
     if cases.is_empty() {
         return Err("no case fits --filter".to_owned());
@@ -129,10 +137,37 @@ fn run(arguments: &Arguments) -> Result<i32, String> {
     eprintln!("{}", report::table(&results));
     if arguments.json {
         let context = Context::new(setup, "the report")?;
-        println!("{:#}", report::object(&context, &results));
+        let operations = operations_of(&context, arguments.in_process);
+        println!("{:#}", report::object(&context, &operations, &results));
     }
     let failed = results.iter().any(|(_, report)| report.outcome.is_failure());
     Ok(i32::from(failed))
+}
+
+/// Prints the table of operations.
+fn tell_operations(arguments: &Arguments, setup: Setup) -> Result<i32, String> {
+    let context = Context::new(setup, "the report")?;
+    let table = operations_of(&context, arguments.in_process);
+    let (text, lies) = report::operations_for_people(&table);
+    eprintln!("{}", report::subject(&context));
+    if arguments.json {
+        println!("{:#}", report::object(&context, &table, &[]));
+    } else {
+        println!("{text}");
+    }
+    Ok(i32::from(lies > 0 || table.as_array().is_none()))
+}
+
+/// The table of operations; from a process of its own, unless there is to be only this one. NULL when
+/// that process did not come to its end.
+fn operations_of(context: &Context, here: bool) -> Value {
+    if here {
+        let table = operations::table(context);
+        return table.map_or(Value::Null, |table| report::operations(&table));
+    }
+    let ended = Launch::new(&context.setup, "tell_operations").run();
+    let text = ended.map(|ended| ended.stdout).unwrap_or_default();
+    serde_json::from_str(text.trim()).unwrap_or_default()
 }
 
 /// Says what is tested; in a process of its own, unless there is to be only this one.

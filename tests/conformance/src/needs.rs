@@ -2,9 +2,10 @@
 //! checked here, by code (house rule 19).
 
 use crate::context::Context;
+use crate::operations;
 use crate::outcome::{Checked, Stop};
 use llaisys_runtime_core::Status;
-use llaisys_runtime_core::api::{Capabilities, Stream};
+use llaisys_runtime_core::api::Capabilities;
 use std::process::{Command, Stdio};
 
 /// Something that a case needs.
@@ -22,6 +23,18 @@ pub enum Need {
     StreamQuery,
     /// `get_device_properties` and `get_memory_info`.
     DeviceInformation,
+    /// Events.
+    Events,
+    /// Streams of other kinds.
+    StreamOptions,
+    /// Streams of other makers.
+    ForeignStreams,
+    /// Managed memory.
+    ManagedMemory,
+    /// Registered host memory.
+    Registration,
+    /// Links between devices.
+    Peers,
     /// The backend is part of the library.
     BuiltIn,
     /// The backend is a plugin.
@@ -61,6 +74,20 @@ impl Need {
             Need::DeviceInformation => {
                 operation(context, Capabilities::DEVICE_INFORMATION, "get_device_properties")
             }
+            Need::Events => operation(context, Capabilities::EVENTS, "create_event"),
+            Need::StreamOptions => {
+                operation(context, Capabilities::STREAM_OPTIONS, "create_stream_with")
+            }
+            Need::ForeignStreams => {
+                operation(context, Capabilities::FOREIGN_STREAMS, "adopt_stream")
+            }
+            Need::ManagedMemory => {
+                operation(context, Capabilities::MANAGED_MEMORY, "malloc_managed")
+            }
+            Need::Registration => {
+                operation(context, Capabilities::HOST_REGISTRATION, "register_host")
+            }
+            Need::Peers => operation(context, Capabilities::PEERS, "get_peer_link"),
             Need::BuiltIn if !context.is_built_in() => {
                 Err(Stop::skip(format!("the backend is a plugin ({})", context.candidate.path)))
             }
@@ -86,15 +113,7 @@ fn operation(context: &Context, bit: Capabilities, name: &str) -> Checked {
     if context.capabilities.contains(bit) {
         return Ok(());
     }
-    unsafe extern "C" fn nothing(_: *mut std::ffi::c_void) {}
-    let answer = match name {
-        "stream_query" => context.x.stream_query(0, Stream::DEFAULT).map(drop),
-        "get_device_properties" => context.x.get_device_properties(0).map(drop),
-        // SAFETY: `nothing` may be called from anywhere.
-        _ => unsafe {
-            context.x.launch_host_function(0, Stream::DEFAULT, nothing, std::ptr::null_mut())
-        },
-    };
+    let answer = operations::call(context, name)?;
     context.answered(
         answer,
         name,

@@ -3,6 +3,7 @@
 use crate::case::{Area, Case};
 use crate::context::Context;
 use crate::library::Candidate;
+use crate::operations::Operation;
 use crate::outcome::Outcome;
 use crate::runner::Report;
 use llaisys_runtime_core::api::read_text;
@@ -74,7 +75,7 @@ pub fn subject(context: &Context) -> String {
 }
 
 /// The whole run as one object.
-pub fn object(context: &Context, results: &[(Case, Report)]) -> Value {
+pub fn object(context: &Context, operations: &Value, results: &[(Case, Report)]) -> Value {
     let properties = context.x.get_device_properties(0).ok();
     let device = properties.as_ref().map(|p| read_text(&p.name)).unwrap_or_default();
     let cases: Vec<Value> = results
@@ -104,6 +105,39 @@ pub fn object(context: &Context, results: &[(Case, Report)]) -> Value {
         "devices": context.count,
         "driver": properties.map_or(0, |properties| properties.driver_version),
         "seed": context.setup.seed,
+        "operations": operations,
         "cases": cases,
     })
+}
+
+/// The table of operations as one list.
+pub fn operations(table: &[Operation]) -> Value {
+    let object = |operation: &Operation| {
+        json!({
+            "name": operation.name,
+            "support": operation.support,
+            "verified": operation.verified,
+            "answer": operation.answer,
+        })
+    };
+    table.iter().map(object).collect()
+}
+
+/// The list of operations, for people, and how many are not as it is said.
+pub fn operations_for_people(operations: &Value) -> (String, usize) {
+    let mut text = format!("{:<30} {:<12} verified", "operation", "support");
+    let all = operations.as_array().map(Vec::as_slice).unwrap_or_default();
+    let word =
+        |operation: &Value, field: &str| operation[field].as_str().unwrap_or_default().to_owned();
+    let mut lies = 0;
+    for operation in all {
+        let is_true = operation["verified"] == true;
+        lies += usize::from(!is_true);
+        let told =
+            if is_true { "yes".to_owned() } else { format!("NO: {}", word(operation, "answer")) };
+        let (name, support) = (word(operation, "name"), word(operation, "support"));
+        let _ = write!(text, "\n{name:<30} {support:<12} {told}");
+    }
+    let _ = write!(text, "\n{} operations, {lies} lies", all.len());
+    (text, lies)
 }

@@ -38,7 +38,9 @@ fn over_a_driver_that_has_everything() {
 
 /// The areas in which the driver makes a difference.
 fn on_the_device(mut suite: Command) -> Command {
-    for area in ["devices/", "memory/", "copies/", "streams/", "host_functions/", "concurrency/"] {
+    let areas =
+        ["devices/", "memory/", "copies/", "streams/", "events/", "host_functions/", "slots/"];
+    for area in areas.into_iter().chain(["accounting/", "capabilities/", "concurrency/"]) {
         suite.args(["--filter", area]);
     }
     suite

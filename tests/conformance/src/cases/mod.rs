@@ -3,47 +3,73 @@
 use crate::case::Case;
 use crate::program::Program;
 
+mod accounting;
 mod async_copies;
+mod batched_copies;
+mod capabilities;
 mod concurrency;
 mod copies;
 mod default_stream;
 mod device_pairs;
 mod devices;
+mod elapsed;
 mod errors;
+mod events;
 mod exit;
+mod fills;
 mod fork;
 mod free;
 mod host_functions;
 mod limits;
+mod managed_memory;
 mod memory;
 mod nvidia_driver;
 mod nvidia_failures;
 mod nvidia_start;
 mod out_of_memory;
+mod pitched_copies;
 mod plugin_abi;
 mod plugin_failures;
 mod plugin_files;
 mod plugin_search;
+mod pointers_and_links;
 mod properties;
+mod registered_memory;
 mod signals;
+mod slots;
+mod stream_kinds;
+mod stream_memory;
 mod streams;
 
 /// Every case, area by area.
 pub fn all() -> Vec<Case> {
-    let lists: [&[Case]; 24] = [
+    let lists: [&[Case]; 37] = [
         devices::CASES,
         properties::CASES,
         device_pairs::CASES,
+        pointers_and_links::CASES,
         errors::CASES,
         out_of_memory::CASES,
         memory::CASES,
         free::CASES,
         limits::CASES,
+        stream_memory::CASES,
+        managed_memory::CASES,
+        registered_memory::CASES,
         copies::CASES,
         async_copies::CASES,
+        fills::CASES,
+        pitched_copies::CASES,
+        batched_copies::CASES,
         streams::CASES,
         default_stream::CASES,
+        stream_kinds::CASES,
+        events::CASES,
+        elapsed::CASES,
         host_functions::CASES,
+        slots::CASES,
+        accounting::CASES,
+        capabilities::CASES,
         concurrency::CASES,
         exit::CASES,
         fork::CASES,
@@ -61,10 +87,12 @@ pub fn all() -> Vec<Case> {
 
 /// Every program that a case runs in a process of its own.
 pub fn programs() -> Vec<Program> {
-    let lists: [&[Program]; 12] = [
+    let lists: [&[Program]; 14] = [
         devices::PROGRAMS,
         out_of_memory::PROGRAMS,
         streams::PROGRAMS,
+        slots::PROGRAMS,
+        capabilities::PROGRAMS,
         concurrency::PROGRAMS,
         exit::PROGRAMS,
         fork::PROGRAMS,
@@ -89,7 +117,7 @@ mod tests {
         for case in all() {
             assert!(names.insert(case.name), "two cases are called {}", case.name);
             let (letter, number) = case.clause.split_at(1);
-            assert!("DEMCSHLP".contains(letter), "{}: clause {}", case.name, case.clause);
+            assert!("DEMCSVHLP".contains(letter), "{}: clause {}", case.name, case.clause);
             assert!(number.parse::<u32>().is_ok(), "{}: clause {}", case.name, case.clause);
         }
         let mut names = HashSet::new();
