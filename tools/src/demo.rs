@@ -4,13 +4,10 @@
 //! run all the same.
 
 use crate::clients::{self, Client, Job};
+use crate::progress::Progress;
 use crate::row::{self, Measured, Row};
 use crate::{print, runtime, two_streams};
-use indicatif::{ProgressBar, ProgressStyle};
-use llaisys_runtime::core::api::{RuntimeApi as _, read_text};
-use llaisys_runtime::core::{Result, device_type};
 use serde::Serialize;
-use std::cell::Cell;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -79,6 +76,12 @@ struct Device {
     name: String,
 }
 
+impl Device {
+    fn step(&self, client: &str) -> String {
+        format!("{client} on {}:{}", self.backend, self.ordinal)
+    }
+}
+
 /// Runs the demo; the exit code says whether all was right.
 pub fn run(options: &Options) -> ExitCode {
     let mut report = Report::default();
@@ -92,10 +95,10 @@ pub fn run(options: &Options) -> ExitCode {
     };
     let progress = Progress::new(devices.len() * (clients.len() + 1));
     for device in &devices {
-        progress.step(two_streams::CLIENT, device);
+        progress.step(device.step(two_streams::CLIENT));
         report.run_here(options, device);
         for client in &clients {
-            progress.step(client.name, device);
+            progress.step(device.step(client.name));
             report.run_client(options, client, device);
         }
     }
@@ -131,7 +134,7 @@ impl Options {
         let mut devices = Vec::new();
         for candidate in candidates.iter().filter(|candidate| wanted(&candidate.name)) {
             let found = if candidate.is_taken() {
-                device_names(candidate.device_type).map_err(|error| error.to_string())
+                runtime::device_names(candidate.device_type).map_err(|error| error.to_string())
             } else {
                 Err(format!("{}: {}", candidate.path, candidate.reason))
             };
@@ -151,8 +154,11 @@ impl Options {
             report.without_device.push(WithoutDevice { backend: candidate.name.clone(), reason });
         }
         if let (Some(name), true) = (&self.device, devices.is_empty()) {
-            if !is_a_name(name, &candidates) {
-                return Err(format!("no backend is called `{name}`; {}", names(&candidates)));
+            if !runtime::is_a_name(name, &candidates) {
+                return Err(format!(
+                    "no backend is called `{name}`; {}",
+                    runtime::names(&candidates)
+                ));
             }
             let reason = match report.without_device.pop() {
                 Some(WithoutDevice { reason, .. }) => reason,
@@ -162,32 +168,6 @@ impl Options {
         }
         Ok(devices)
     }
-}
-
-/// The names of a backend's devices, by ordinal.
-fn device_names(device_type: i32) -> Result<Vec<String>> {
-    let backend = runtime::backend(device_type)?;
-    let name = |ordinal| {
-        let properties = backend.get_device_properties(ordinal);
-        properties.map_or_else(|_| String::new(), |properties| read_text(&properties.name))
-    };
-    Ok((0..backend.get_device_count()?).map(name).collect())
-}
-
-/// Whether a backend could be called so: a known kind of device, or a candidate.
-fn is_a_name(name: &str, candidates: &[runtime::Candidate]) -> bool {
-    candidates.iter().any(|candidate| candidate.name == name)
-        || (0..device_type::LIMIT as i32)
-            .any(|number| name != "unknown" && runtime::device_type_name(number) == name)
-}
-
-fn names(candidates: &[runtime::Candidate]) -> String {
-    let names: Vec<&str> = candidates
-        .iter()
-        .filter(|candidate| candidate.is_taken())
-        .map(|candidate| candidate.name.as_str())
-        .collect();
-    format!("in use: {}", names.join(", "))
 }
 
 fn beside_this_command(name: &str) -> std::result::Result<PathBuf, String> {
@@ -290,36 +270,5 @@ impl Report {
             let from = client.map(|client| format!(" from {client}")).unwrap_or_default();
             print::note(format!("failed on {on}{from}: {reason}"));
         }
-    }
-}
-
-/// Shows what is running: a bar on a terminal, a line for each step elsewhere.
-struct Progress {
-    bar: ProgressBar,
-    total: usize,
-    begun: Cell<usize>,
-}
-
-impl Progress {
-    fn new(total: usize) -> Progress {
-        let bar = ProgressBar::new(total as u64);
-        let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {msg}");
-        bar.set_style(style.expect("the template names fields that indicatif has"));
-        bar.enable_steady_tick(Duration::from_millis(200));
-        Progress { bar, total, begun: Cell::new(0) }
-    }
-
-    fn step(&self, client: &str, device: &Device) {
-        let message = format!("{client} on {}:{}", device.backend, device.ordinal);
-        if self.bar.is_hidden() {
-            print::note(format!("[{}/{}] {message}", self.begun.get() + 1, self.total));
-        }
-        self.bar.set_position(self.begun.get() as u64);
-        self.begun.set(self.begun.get() + 1);
-        self.bar.set_message(message);
-    }
-
-    fn end(&self) {
-        self.bar.finish_and_clear();
     }
 }

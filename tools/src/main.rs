@@ -7,19 +7,31 @@
 //! | does data come through, and how fast? | `demo` |
 //! | how is that asked from Rust? | `two_streams` |
 //! | how are the clients in other languages run? | `clients` |
-//! | what is a result? | `row` |
-//! | how is the runtime asked? | `runtime` |
-//! | how is something printed? | `print` |
+//! | what is a result of the demo? | `row` |
+//! | what can be measured, and on what? | `bench` |
+//! | what does a call cost? | `dispatch` |
+//! | how is the driver called without us? | `native_driver` |
+//! | how are two things timed fairly? | `samples` |
+//! | what is a result of a measurement? | `comparison` |
+//! | how is the runtime asked? | `runtime`, `twelve` |
+//! | how is something printed? | `print`, `progress` |
 //!
 //! Rules: results go to standard output, progress and reasons to standard error. The exit code is 0
 //! when all is well, 1 when something was asked in vain (the reason is said), 2 for bad arguments.
 
+mod bench;
 mod clients;
+mod comparison;
 mod demo;
 mod devices;
+mod dispatch;
+mod native_driver;
 mod print;
+mod progress;
 mod row;
 mod runtime;
+mod samples;
+mod twelve;
 mod two_streams;
 
 use clap::{Parser, Subcommand};
@@ -49,6 +61,11 @@ enum Command {
     /// Each device is used from Rust and, with --clients, from C, C++ and Python; host memory is
     /// pinned and pageable. Ends with 0 when all data was right, with 1 otherwise.
     Demo(demo::Options),
+    /// Measures this library against what it is built on, alternating in one run.
+    ///
+    /// Ends with 0 when all that was asked for was measured, with 1 otherwise. A debug build measures
+    /// nothing of worth.
+    Bench(bench::Options),
 }
 
 fn main() -> ExitCode {
@@ -56,6 +73,7 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Devices { json } => devices::run(json),
         Command::Demo(options) => demo::run(&options),
+        Command::Bench(options) => bench::run(&options),
     }
 }
 

@@ -1,6 +1,6 @@
 //! How this command prints: tables that fit the terminal, sizes and rates for people.
 //!
-//! Rule: what a program reads is JSON (`--json`), one value on standard output; what is printed here
+//! Rule: what a program reads is JSON (`--json`), one value on standard output, or one a line; what is printed here
 //! is for people and may change.
 
 use comfy_table::{ContentArrangement, Table, presets};
@@ -32,6 +32,13 @@ pub fn note(text: impl std::fmt::Display) {
 /// Prints one JSON value.
 pub fn json(value: &impl serde::Serialize) {
     let text = serde_json::to_string_pretty(value)
+        .expect("what this command prints has text keys and serializes without failing");
+    line(text);
+}
+
+/// Prints one JSON value on one line.
+pub fn json_line(value: &impl serde::Serialize) {
+    let text = serde_json::to_string(value)
         .expect("what this command prints has text keys and serializes without failing");
     line(text);
 }

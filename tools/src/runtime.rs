@@ -4,12 +4,14 @@
 //! is made a Rust value by the same `import` that reads a plugin's.
 
 use llaisys_runtime::backend_table::llaisysGetBackendAPI;
-use llaisys_runtime::core::api::Capabilities;
+use llaisys_runtime::core::abi::LlaisysBackendAPI;
+use llaisys_runtime::core::api::{Capabilities, RuntimeApi as _, read_text};
 use llaisys_runtime::core::import::Plugin;
-use llaisys_runtime::core::{Error, Result, Status, last_error};
+use llaisys_runtime::core::{Error, Result, Status, device_type, last_error};
 use llaisys_runtime::devices::llaisysDeviceTypeName;
 use llaisys_runtime::loading::{LlaisysCandidate, llaisysGetCandidate, llaisysGetCandidateCount};
 use std::ffi::{CStr, c_char};
+use std::hint::black_box;
 use std::ptr;
 
 /// One backend that was looked at.
@@ -80,6 +82,43 @@ pub fn backend(device_type: i32) -> Result<Plugin> {
     }
     // SAFETY: a table of the runtime's stays for the life of the process and has its own size.
     unsafe { Plugin::import(table, Capabilities::NONE) }
+}
+
+/// The names of a backend's devices, by ordinal.
+pub fn device_names(device_type: i32) -> Result<Vec<String>> {
+    let backend = backend(device_type)?;
+    let name = |ordinal| {
+        let properties = backend.get_device_properties(ordinal);
+        properties.map_or_else(|_| String::new(), |properties| read_text(&properties.name))
+    };
+    Ok((0..backend.get_device_count()?).map(name).collect())
+}
+
+/// Whether a backend could be called so: a known kind of device, or a candidate.
+pub fn is_a_name(name: &str, candidates: &[Candidate]) -> bool {
+    candidates.iter().any(|candidate| candidate.name == name)
+        || (0..device_type::LIMIT as i32)
+            .any(|number| name != "unknown" && device_type_name(number) == name)
+}
+
+/// The names of the backends that are in use, for a message.
+pub fn names(candidates: &[Candidate]) -> String {
+    let names: Vec<&str> = candidates
+        .iter()
+        .filter(|candidate| candidate.is_taken())
+        .map(|candidate| candidate.name.as_str())
+        .collect();
+    format!("in use: {}", names.join(", "))
+}
+
+/// The versioned table of a device type, as a C program has it.
+///
+/// # Errors
+/// Why no backend serves it.
+pub fn table(device_type: i32) -> Result<&'static LlaisysBackendAPI> {
+    let table = black_box(llaisysGetBackendAPI(device_type));
+    // SAFETY: NULL or a table of the runtime's, which stays for the life of the process.
+    unsafe { table.as_ref() }.ok_or_else(failure)
 }
 
 /// What the last call that failed on this thread left in its slot.

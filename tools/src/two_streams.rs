@@ -5,11 +5,10 @@
 //! releases what it took however it ends.
 
 use crate::row::{Leg, Measured, Memory};
-use crate::runtime;
-use llaisys_runtime::core::api::{MemcpyKind, Stream};
-use llaisys_runtime::core::{Error, Result, Status, last_error};
-use llaisys_runtime::table::{LlaisysRuntimeAPI, llaisysGetRuntimeAPI};
-use llaisys_runtime::types::{DeviceTypeNumber, MemcpyKindNumber};
+use crate::twelve::{Block, Lane, Pinned, Twelve};
+use llaisys_runtime::core::api::MemcpyKind;
+use llaisys_runtime::core::{Error, Result, Status};
+use llaisys_runtime::types::MemcpyKindNumber;
 use std::ffi::c_void;
 use std::ptr;
 use std::time::{Duration, Instant};
@@ -60,62 +59,16 @@ fn no_room(mib: u64) -> Error {
     Error::new(Status::OutOfMemory, format!("there is no host memory for {mib} MiB"))
 }
 
-/// The twelve functions of a device type, with their failures as results.
-struct Twelve(&'static LlaisysRuntimeAPI);
-
-impl Twelve {
-    fn of(device_type: i32) -> Twelve {
-        // SAFETY: never NULL, constant, and there for the life of the process.
-        Twelve(unsafe { &*llaisysGetRuntimeAPI(DeviceTypeNumber(device_type as u32)) })
-    }
-
-    /// What the calls since the last check left in the slot.
-    fn check(&self) -> Result<()> {
-        last_error::take_error().map_or(Ok(()), Err)
-    }
-
-    fn not_null<T>(&self, pointer: *mut T) -> Result<*mut T> {
-        if pointer.is_null() { Err(runtime::failure()) } else { Ok(pointer) }
-    }
-
-    fn set_device(&self, device: i32) -> Result<()> {
-        // SAFETY: any number may be given.
-        unsafe { (self.0.set_device)(device) };
-        self.check()
-    }
-
-    fn create_stream(&self) -> Result<Stream> {
-        // SAFETY: needs nothing.
-        self.not_null(unsafe { (self.0.create_stream)() }.0).map(Stream)
-    }
-
-    fn malloc_device(&self, size: usize) -> Result<*mut c_void> {
-        // SAFETY: any size may be given.
-        self.not_null(unsafe { (self.0.malloc_device)(size) })
-    }
-
-    fn malloc_host(&self, size: usize) -> Result<*mut c_void> {
-        // SAFETY: any size may be given.
-        self.not_null(unsafe { (self.0.malloc_host)(size) })
-    }
-
-    fn stream_synchronize(&self, stream: Stream) -> Result<()> {
-        // SAFETY: a stream of ours, or one that the runtime refuses.
-        unsafe { (self.0.stream_synchronize)(stream) };
-        self.check()
-    }
-}
-
 /// Host memory at one end of the way.
 enum Host<'a> {
-    Pinned(&'a Twelve, *mut c_void),
+    Pinned(Pinned<'a>),
     Pageable(Vec<u64>),
 }
 
 impl<'a> Host<'a> {
     fn take(runtime: &'a Twelve, memory: Memory, size: usize) -> Result<Host<'a>> {
         match memory {
-            Memory::Pinned => Ok(Host::Pinned(runtime, runtime.malloc_host(size)?)),
+            Memory::Pinned => Ok(Host::Pinned(Pinned(runtime, runtime.malloc_host(size)?))),
             Memory::Pageable => {
                 let mut words = Vec::new();
                 let count = size.div_ceil(size_of::<u64>());
@@ -128,7 +81,7 @@ impl<'a> Host<'a> {
 
     fn address(&self) -> *mut u64 {
         match self {
-            Host::Pinned(_, pointer) => pointer.cast(),
+            Host::Pinned(pinned) => pinned.1.cast(),
             Host::Pageable(words) => words.as_ptr().cast_mut(),
         }
     }
@@ -147,35 +100,6 @@ impl<'a> Host<'a> {
 
 fn word(index: usize, pass: u32) -> u64 {
     (index as u64 ^ u64::from(pass) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
-impl Drop for Host<'_> {
-    fn drop(&mut self) {
-        if let Host::Pinned(runtime, pointer) = self {
-            // SAFETY: from `malloc_host`, freed once.
-            unsafe { (runtime.0.free_host)(*pointer) };
-        }
-    }
-}
-
-/// Device memory.
-struct Block<'a>(&'a Twelve, *mut c_void);
-
-impl Drop for Block<'_> {
-    fn drop(&mut self) {
-        // SAFETY: from `malloc_device`, freed once.
-        unsafe { (self.0.0.free_device)(self.1) };
-    }
-}
-
-/// A stream.
-struct Lane<'a>(&'a Twelve, Stream);
-
-impl Drop for Lane<'_> {
-    fn drop(&mut self) {
-        // SAFETY: from `create_stream`, destroyed once.
-        unsafe { (self.0.0.destroy_stream)(self.1) };
-    }
 }
 
 /// Everything between one host buffer and the other. The streams go first when it is dropped.

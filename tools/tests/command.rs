@@ -205,3 +205,52 @@ fn a_client_that_fails_lies_or_hangs_is_named_with_the_reason() {
         }
     }
 }
+
+/// The lines of `bench dispatch`, and each goal that they are of.
+fn compared(command: &mut Command) -> Vec<Value> {
+    let (code, out, err) = run(command);
+    assert_eq!(code, 0, "{err}");
+    let lines: Vec<Value> = out.lines().map(json).collect();
+    for line in &lines {
+        for number in ["ours", "theirs", "ratio", "p50", "p99"] {
+            assert!(line[number].as_f64() > Some(0.0), "{number}: {line}");
+        }
+        assert_eq!((&line["unit"], &line["runs"]), (&"ns".into(), &3.into()));
+        assert!(line["peer"].is_string() && line["device"].is_string(), "{line}");
+    }
+    lines
+}
+
+#[test]
+fn a_call_is_measured_on_the_cpu() {
+    let bench = ["bench", "dispatch", "--device", "cpu", "--runs", "3"];
+    let lines = compared(command(&bench).arg("--json"));
+    assert_eq!(lines.len(), 3);
+    assert!(lines.iter().all(|line| line["goal"] == "G10" && line["backend"] == "cpu"));
+    let (code, out, err) = run(&mut command(&bench));
+    assert_eq!((code, out.matches("│ G10").count()), (0, 3), "{out}{err}");
+}
+
+#[test]
+fn an_enqueue_is_measured_against_the_driver_that_is_loaded() {
+    let bench = ["bench", "dispatch", "--device", "nvidia", "--runs", "3", "--json"];
+    let lines = compared(
+        command(&bench)
+            .env("LLAISYS_BACKENDS", beside("libllaisys_backend_nvidia.so"))
+            .env("LLAISYS_CUDA_DRIVER", beside("libcuda.so")),
+    );
+    let goals: Vec<&Value> = lines.iter().map(|line| &line["goal"]).collect();
+    assert_eq!(goals, ["G7", "G7", "G7", "G8"]);
+    assert!(lines[0]["peer"].as_str().is_some_and(|peer| peer.starts_with("cuMemcpyHtoDAsync_v2")));
+}
+
+#[test]
+fn what_cannot_be_measured_is_said() {
+    let (code, _, err) = run(&mut command(&["bench", "dispatch", "--goal", "G7", "--json"]));
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("not run on nvidia: "), "{err}");
+    let nowhere = ["bench", "dispatch", "--goal", "G10", "--device", "nvidia"];
+    let (code, _, err) = run(&mut command(&nowhere));
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("G10 is not measured on `nvidia`"), "{err}");
+}

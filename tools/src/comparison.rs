@@ -1,0 +1,85 @@
+//! One result of a measurement: we and a peer, side by side.
+//!
+//! Rule: the fields are those of every measurement of this project, whoever prints it; a ratio above
+//! 1 means that we are better.
+
+use crate::samples::Summary;
+use clap::ValueEnum;
+use serde::Serialize;
+use std::fmt;
+
+/// A goal that is measured, by its number in the project's list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+pub enum Goal {
+    /// What we add to a raw enqueue
+    #[value(name = "G7", alias = "g7")]
+    G7,
+    /// The query of a completed event
+    #[value(name = "G8", alias = "g8")]
+    G8,
+    /// A call of the C ABI
+    #[value(name = "G10", alias = "g10")]
+    G10,
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// What `bench --json` prints on a line. Fields are added, never renamed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// The goal that it belongs to.
+    pub goal: Goal,
+    /// What was done.
+    pub bench: &'static str,
+    /// The backend's name.
+    pub backend: String,
+    /// The device's name.
+    pub device: String,
+    /// The unit of all that follows.
+    pub unit: &'static str,
+    /// Our median.
+    pub ours: f64,
+    /// The peer's name and version.
+    pub peer: String,
+    /// The peer's median.
+    pub theirs: f64,
+    /// `theirs / ours`: above 1 we are better.
+    pub ratio: f64,
+    /// Our median of single samples.
+    pub p50: f64,
+    /// What 99 of 100 of our samples do not exceed.
+    pub p99: f64,
+    /// How often each side was measured.
+    pub runs: u32,
+}
+
+impl Comparison {
+    /// Times for which less is better, in nanoseconds.
+    pub fn of_times(
+        goal: Goal,
+        bench: &'static str,
+        (backend, device): (&str, &str),
+        peer: String,
+        summary: &Summary,
+    ) -> Comparison {
+        let Summary { ours, theirs, p50, p99, runs } = *summary;
+        Comparison {
+            goal,
+            bench,
+            backend: backend.to_owned(),
+            device: device.to_owned(),
+            unit: "ns",
+            ours,
+            peer,
+            theirs,
+            ratio: theirs / ours,
+            p50,
+            p99,
+            runs,
+        }
+    }
+}
