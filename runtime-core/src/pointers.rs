@@ -63,8 +63,8 @@ pub struct Block {
     pub device: Ordinal,
     /// Host code may read and write it: all but device memory that is not the host's.
     pub on_host: bool,
-    /// The stream whose account it is in, if it was allocated on one.
-    pub stream: Option<Stream>,
+    /// The stream whose account it is in, if it was allocated on one, and that stream's serial.
+    pub stream: Option<(Stream, u64)>,
 }
 
 impl Block {

@@ -23,7 +23,8 @@ unsafe impl Send for Slot {}
 impl Slot {
     /// A value; NULL is none.
     pub fn new(value: *mut c_void, destructor: Option<SlotDestructor>) -> Option<Slot> {
-        (!value.is_null()).then_some(Slot { value, destructor })
+        // Made only when there is one: dropping a slot runs its destructor.
+        (!value.is_null()).then(|| Slot { value, destructor })
     }
 
     /// The value.

@@ -13,6 +13,9 @@ use crate::slots::Slot;
 use crate::status::Status;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static NEXT_SERIAL: AtomicU64 = AtomicU64::new(0);
 
 /// A stream that exists natively.
 pub struct LiveStream {
@@ -20,6 +23,8 @@ pub struct LiveStream {
     pub stream: Stream,
     /// The device it was made on.
     pub device: Ordinal,
+    /// Tells it from another stream whose native address was the same (S3).
+    pub serial: u64,
     /// The memory that was allocated on it.
     pub account: Account,
     /// The user's values.
@@ -30,7 +35,8 @@ impl LiveStream {
     /// A stream without history.
     pub fn new(stream: Stream, device: Ordinal) -> LiveStream {
         let (account, slots) = (Account::new(), Mutex::new(BTreeMap::new()));
-        LiveStream { stream, device, account, slots }
+        let serial = NEXT_SERIAL.fetch_add(1, Ordering::Relaxed);
+        LiveStream { stream, device, serial, account, slots }
     }
 }
 

@@ -241,6 +241,7 @@ fn a_foreign_stream_is_used_and_never_destroyed() {
     // SAFETY: the address is not used.
     let adopted = unsafe { api.adopt_stream(std::ptr::without_provenance_mut(0x77)) };
     assert_eq!(status(adopted), Status::NotSupported);
+    claim(&scribe, Capabilities::FOREIGN_STREAMS);
     // SAFETY: NULL is refused.
     assert_eq!(status(unsafe { api.adopt_stream(std::ptr::null_mut()) }), Status::InvalidValue);
     assert!(scribe.calls().is_empty());

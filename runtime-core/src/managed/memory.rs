@@ -117,7 +117,7 @@ impl<B: RuntimeApi> Managed<B> {
         device: Ordinal,
         size: usize,
         kind: MemoryKind,
-        stream: Option<Stream>,
+        stream: Option<(Stream, u64)>,
         call: impl Fn(&B) -> Result<*mut c_void>,
     ) -> Result<*mut c_void> {
         self.check_device(device)?;
@@ -223,12 +223,14 @@ impl<B: RuntimeApi> Managed<B> {
         self.accounts.device(block.device)?.freed(block.size as u64);
         match block.stream {
             None => {}
-            Some(Stream::DEFAULT) => {
+            Some((Stream::DEFAULT, _)) => {
                 self.accounts.default_stream(block.device)?.freed(block.size as u64);
             }
-            // A stream that is gone has taken its account with it.
-            Some(stream) => {
-                if let Ok(live) = self.streams.get(stream) {
+            // A stream that is gone has taken its account with it, also when its handle came back.
+            Some((stream, serial)) => {
+                if let Ok(live) = self.streams.get(stream)
+                    && live.serial == serial
+                {
                     live.account.freed(block.size as u64);
                 }
             }
@@ -245,15 +247,21 @@ impl<B: RuntimeApi> Managed<B> {
         let entered = self.enter(device, stream)?;
         let device = entered.device;
         let native = self.has(Capabilities::STREAM_ORDERED_MEMORY);
-        let pointer =
-            self.allocate_for(device, size, MemoryKind::Device, Some(stream), |backend| {
+        let serial = entered.stream.as_ref().map_or(0, |live| live.serial);
+        let pointer = self.allocate_for(
+            device,
+            size,
+            MemoryKind::Device,
+            Some((stream, serial)),
+            |backend| {
                 if native {
                     // SAFETY: `entered` keeps the stream alive, and it is on this device.
                     unsafe { backend.malloc_async(device, size, stream) }
                 } else {
                     backend.malloc_device(device, size)
                 }
-            })?;
+            },
+        )?;
         if !pointer.is_null() {
             let count = |account: &Account| {
                 // A stream has no limit of its own.

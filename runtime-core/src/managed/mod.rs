@@ -141,6 +141,12 @@ impl<B: RuntimeApi> Managed<B> {
         self.backend.capabilities().contains(group)
     }
 
+    /// Refuses an operation that the backend does not have, before anything else is looked at.
+    #[inline]
+    fn require(&self, group: Capabilities, operation: &str) -> Result<()> {
+        if self.has(group) { Ok(()) } else { Err(not_supported(operation)) }
+    }
+
     /// What decides about copies on a device.
     #[inline]
     fn rules(&self, device: Ordinal) -> Rules<impl Fn(usize) -> Result<bool>> {
@@ -341,14 +347,17 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
     }
 
     fn get_device_properties(&self, device: Ordinal) -> Result<LlaisysDeviceProperties> {
+        self.require(Capabilities::DEVICE_INFORMATION, "get_device_properties")?;
         self.on(device, |backend| backend.get_device_properties(device))
     }
 
     fn get_memory_info(&self, device: Ordinal) -> Result<LlaisysMemoryInfo> {
+        self.require(Capabilities::DEVICE_INFORMATION, "get_memory_info")?;
         self.on(device, |backend| backend.get_memory_info(device))
     }
 
     unsafe fn stream_query(&self, device: Ordinal, stream: Stream) -> Result<bool> {
+        self.require(Capabilities::STREAM_QUERY, "stream_query")?;
         let entered = self.enter(device, stream)?;
         // SAFETY: `entered` keeps the stream alive, and it is on this device.
         self.on(entered.device, |backend| unsafe { backend.stream_query(entered.device, stream) })
@@ -361,6 +370,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         function: HostFunction,
         data: *mut c_void,
     ) -> Result<()> {
+        self.require(Capabilities::HOST_FUNCTIONS, "launch_host_function")?;
         self.may_enqueue()?;
         let entered = self.enter(device, stream)?;
         let device = entered.device;
@@ -382,6 +392,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
     }
 
     fn is_device_memory(&self, device: Ordinal, address: usize) -> Result<bool> {
+        self.require(Capabilities::POINTER_QUERY, "is_device_memory")?;
         match pointers::find(address) {
             Some(block) if block.owner == self.device_type => Ok(block.kind.is_device()),
             _ => self.on(device, |backend| backend.is_device_memory(device, address)),
@@ -391,6 +402,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
     // Devices and their links.
 
     fn get_peer_link(&self, device: Ordinal, peer: Ordinal) -> Result<LlaisysPeerLink> {
+        self.require(Capabilities::PEERS, "get_peer_link")?;
         self.check_device(peer)?;
         if device == peer {
             self.check_device(device)?;
@@ -406,6 +418,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
     }
 
     fn enable_peer_access(&self, device: Ordinal, peer: Ordinal) -> Result<()> {
+        self.require(Capabilities::PEERS, "enable_peer_access")?;
         self.check_device(peer)?;
         if device == peer {
             let message = format!("device {device} reaches its own memory already");
@@ -422,6 +435,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         flags: StreamFlags,
         priority: i32,
     ) -> Result<Stream> {
+        self.require(Capabilities::STREAM_OPTIONS, "create_stream_with")?;
         let stream =
             self.on(device, |backend| backend.create_stream_with(device, flags, priority))?;
         self.streams.insert(stream, device);
@@ -429,10 +443,12 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
     }
 
     fn get_stream_priority_range(&self, device: Ordinal) -> Result<PriorityRange> {
+        self.require(Capabilities::STREAM_OPTIONS, "get_stream_priority_range")?;
         self.on(device, |backend| backend.get_stream_priority_range(device))
     }
 
     unsafe fn adopt_stream(&self, native: *mut c_void) -> Result<Ordinal> {
+        self.require(Capabilities::FOREIGN_STREAMS, "adopt_stream")?;
         let stream = Stream(native);
         if stream.is_default() {
             let message = "NULL is the default stream of the current device; it is there already";
@@ -454,14 +470,17 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
     // Events: see `managed/events`.
 
     fn create_event(&self, device: Ordinal, flags: EventFlags) -> Result<Event> {
+        self.require(Capabilities::EVENTS, "create_event")?;
         self.make_event(device, flags)
     }
 
     unsafe fn destroy_event(&self, _: Ordinal, event: Event) -> Result<()> {
+        self.require(Capabilities::EVENTS, "destroy_event")?;
         self.remove_event(event)
     }
 
     unsafe fn record_event(&self, device: Ordinal, event: Event, stream: Stream) -> Result<()> {
+        self.require(Capabilities::EVENTS, "record_event")?;
         self.record(device, event, stream)
     }
 
@@ -471,23 +490,33 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         stream: Stream,
         event: Event,
     ) -> Result<()> {
+        self.require(Capabilities::EVENTS, "stream_wait_event")?;
         self.wait_in_stream(device, stream, event)
     }
 
     #[inline]
     unsafe fn event_query(&self, _: Ordinal, event: Event) -> Result<bool> {
-        if self.events.is_known_reached(event)? { Ok(true) } else { self.ask_event(event) }
+        match self.events.is_known_reached(event) {
+            Ok(true) => Ok(true),
+            Ok(false) => self.ask_event(event),
+            Err(unknown) => {
+                Err(self.require(Capabilities::EVENTS, "event_query").err().unwrap_or(unknown))
+            }
+        }
     }
 
     unsafe fn event_synchronize(&self, _: Ordinal, event: Event) -> Result<()> {
+        self.require(Capabilities::EVENTS, "event_synchronize")?;
         self.wait_for_event(event)
     }
 
     unsafe fn event_elapsed(&self, _: Ordinal, start: Event, end: Event) -> Result<i64> {
+        self.require(Capabilities::EVENTS, "event_elapsed")?;
         self.elapsed(start, end)
     }
 
     fn get_native_event(&self, event: Event) -> Result<*mut c_void> {
+        self.require(Capabilities::EVENTS, "get_native_event")?;
         self.in_event(event, |call| Ok(call.native.0))
     }
 
@@ -512,12 +541,14 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
     }
 
     fn malloc_managed(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
+        self.require(Capabilities::MANAGED_MEMORY, "malloc_managed")?;
         self.allocate(device, size, MemoryKind::Managed, |backend| {
             backend.malloc_managed(device, size)
         })
     }
 
     unsafe fn free_managed(&self, _: Ordinal, pointer: *mut c_void) -> Result<()> {
+        self.require(Capabilities::MANAGED_MEMORY, "free_managed")?;
         self.free(pointer, MemoryKind::Managed, |backend, device| {
             // SAFETY: `free` claimed the block, so the backend made it and it is freed once.
             unsafe { backend.free_managed(device, pointer) }
@@ -532,6 +563,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         location: i32,
         stream: Stream,
     ) -> Result<()> {
+        self.require(Capabilities::MANAGED_MEMORY, "prefetch_managed")?;
         if size == 0 {
             return Ok(());
         }
@@ -551,6 +583,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         advice: MemoryAdvice,
         location: i32,
     ) -> Result<()> {
+        self.require(Capabilities::MANAGED_MEMORY, "advise_managed")?;
         if size == 0 {
             return Ok(());
         }
@@ -568,11 +601,13 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         pointer: *mut c_void,
         size: usize,
     ) -> Result<()> {
+        self.require(Capabilities::HOST_REGISTRATION, "register_host")?;
         // SAFETY: the caller keeps `register_host`'s contract.
         unsafe { self.register(device, pointer, size) }
     }
 
     unsafe fn unregister_host(&self, _: Ordinal, pointer: *mut c_void) -> Result<()> {
+        self.require(Capabilities::HOST_REGISTRATION, "unregister_host")?;
         self.free(pointer, MemoryKind::Registered, |backend, device| {
             // SAFETY: `free` claimed the block, so it is registered and is unregistered once.
             unsafe { backend.unregister_host(device, pointer) }
@@ -626,7 +661,13 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
 
     unsafe fn memcpy_3d_sync(&self, device: Ordinal, copy: &LlaisysCopy3D) -> Result<()> {
         host_function::may_block()?;
-        let device = self.device_of(copy.dst).or(self.device_of(copy.src)).unwrap_or(device);
+        let (reads, writes) = (self.device_of(copy.src), self.device_of(copy.dst));
+        let device = writes.or(reads).unwrap_or(device);
+        if let Some(other) = reads.filter(|other| *other != device) {
+            // Ordered after the earlier work of both devices, as `memcpy_sync` is.
+            // SAFETY: the default stream always exists.
+            unsafe { self.stream_synchronize(other, Stream::DEFAULT) }?;
+        }
         // SAFETY: the caller keeps `memcpy_3d_sync`'s contract; the default stream always exists, and
         // waiting for it keeps host memory valid for as long as the copy runs.
         unsafe {

@@ -14,7 +14,7 @@ pub struct Scribe {
     pub fail_next: Arc<Mutex<Option<Error>>>,
     /// `stream_synchronize` meets the test here, twice.
     pub meeting: Arc<Mutex<Option<Arc<Barrier>>>>,
-    /// What `capabilities` answers.
+    /// What `capabilities` answers beside events and host functions.
     pub capabilities: Arc<AtomicU64>,
     /// What `event_query` answers.
     pub reached: Arc<Mutex<bool>>,
@@ -119,7 +119,8 @@ impl RuntimeApi for Scribe {
         Ok(())
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities(self.capabilities.load(Ordering::Relaxed))
+        let also = Capabilities(self.capabilities.load(Ordering::Relaxed));
+        also.with(Capabilities::EVENTS).with(Capabilities::HOST_FUNCTIONS)
     }
     fn create_event(&self, device: Ordinal, flags: EventFlags) -> Result<Event> {
         self.note(format!("create_event {device} {}", flags.0))?;
