@@ -54,7 +54,10 @@ step_done() {
     else
         [ "$failed" -gt 0 ] || failed=1
         STEP_RESULTS+=(FAILED)
-        printf '   FAILED (exit code %d), %ds; the end of %s:\n' "$status" "$seconds" "$log"
+        printf '   FAILED (exit code %d), %ds; what failed, and the end of %s:\n' \
+            "$status" "$seconds" "$log"
+        grep -aE '^(test .* FAILED$|thread .* panicked|FAILED |FAIL |CRASH |TIMEOUT |LEAK |XPASS |error)' "$log" |
+            head -n 40 | cut -c1-400 | sed 's/^/   ! /' || true
         tail -n 60 "$log" | sed 's/^/   | /'
     fi
     STEP_NAMES+=("$name") STEP_SECONDS+=("$seconds")

@@ -158,8 +158,8 @@ impl Extended {
 
     /// Where the memory of a device went.
     pub fn get_memory_statistics(&self, device: i32) -> Answer<LlaisysMemoryStatistics> {
-        let mut statistics = LlaisysMemoryStatistics::default();
-        statistics.struct_size = size_of::<LlaisysMemoryStatistics>() as u32;
+        let struct_size = size_of::<LlaisysMemoryStatistics>() as u32;
+        let mut statistics = LlaisysMemoryStatistics { struct_size, ..Default::default() };
         // SAFETY: the table's own `self`; the struct is ours and knows its size.
         Code(unsafe { (self.raw.get_memory_statistics)(self.this(), device, &mut statistics) })
             .result()?;
@@ -172,8 +172,8 @@ impl Extended {
         device: i32,
         stream: Stream,
     ) -> Answer<LlaisysMemoryStatistics> {
-        let mut statistics = LlaisysMemoryStatistics::default();
-        statistics.struct_size = size_of::<LlaisysMemoryStatistics>() as u32;
+        let struct_size = size_of::<LlaisysMemoryStatistics>() as u32;
+        let mut statistics = LlaisysMemoryStatistics { struct_size, ..Default::default() };
         let call = self.raw.get_stream_memory_statistics;
         // SAFETY: as for `get_memory_statistics`.
         Code(unsafe { call(self.this(), device, stream, &mut statistics) }).result()?;
