@@ -13,6 +13,10 @@ N = 1 << 20
 
 @check
 def a_kernel_runs_on_our_stream() -> None:
+    # The first use of a kernel loads it, which may take longer than the sleep below.
+    torch.cuda._sleep(1)
+    warm = torch.ones(N, device="cuda") * 3
+    assert bool((warm == 3).all())
     for options in ({}, {"non_blocking": True}, {"priority": device.priority_range.greatest}):
         with rt.Stream(device, **options) as ours:
             external = torch.cuda.ExternalStream(ours.native_handle)
