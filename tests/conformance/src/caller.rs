@@ -44,10 +44,16 @@ impl<T: Send + 'static> Caller<T> {
 
     /// Fails when the call returns although it ought to wait.
     pub fn expect_waiting(&self, what: &str) -> Checked {
+        self.settle();
+        ensure!(!self.has_returned(), "{what}: expected the call to wait, it returned");
+        Ok(())
+    }
+
+    /// Until the call has returned, or has been asleep for a while; at most as long as patience lasts.
+    pub fn settle(&self) {
         let started = Instant::now();
         let mut asleep_since = None;
-        while started.elapsed() < PATIENCE {
-            ensure!(!self.has_returned(), "{what}: expected the call to wait, it returned");
+        while started.elapsed() < PATIENCE && !self.has_returned() {
             if self.is_asleep() {
                 let since = *asleep_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= ASLEEP {
@@ -58,8 +64,6 @@ impl<T: Send + 'static> Caller<T> {
             }
             thread::sleep(Duration::from_millis(1));
         }
-        ensure!(!self.has_returned(), "{what}: expected the call to wait, it returned");
-        Ok(())
     }
 
     /// Whether the call has returned.
