@@ -40,6 +40,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Whether it is `CUDA_ERROR_STUB_LIBRARY`: a toolkit's library to link against.
+    pub fn is_of_a_stub(&self) -> bool {
+        self.code == Some(34)
+    }
+
     /// The CUDA that the driver is for.
     pub fn cuda(&self) -> Option<(u32, u32)> {
         let version = u32::try_from(self.version?).ok()?;

@@ -62,7 +62,7 @@ fn without_device(report: &Report, candidate: &Candidate, reason: &NoDevice, fau
     if candidate.name.as_deref() != Some("nvidia") || faults.explain_no_device() {
         return;
     }
-    let quoted = reason.message.clone();
+    let quoted = quoted(reason);
     let visible = environment::value("CUDA_VISIBLE_DEVICES");
     match (reason.native_code, reason.status.as_str()) {
         (_, "DRIVER_TOO_OLD") => faults.error(Code::DriverTooOld, quoted, "Update NVIDIA's driver."),
@@ -136,6 +136,17 @@ fn without_device(report: &Report, candidate: &Candidate, reason: &NoDevice, fau
             ),
             None => {}
         },
+    }
+}
+
+/// What the backend said, without its own advice: its first sentence, with the driver's code.
+fn quoted(reason: &NoDevice) -> String {
+    let first = reason.message.split(". ").next().unwrap_or_default();
+    match (&reason.native_name, reason.native_code) {
+        (Some(name), Some(code)) if !first.contains(name.as_str()) => {
+            format!("{first}: {name} ({code})")
+        }
+        _ => first.to_owned(),
     }
 }
 

@@ -37,6 +37,7 @@ pub struct Device {
     pub ordinal: i32,
     pub name: Option<String>,
     pub compute_capability: Option<String>,
+    pub driver_version: Option<String>,
     pub uuid: Option<String>,
     pub pci_address: Option<String>,
     #[serde(skip_deserializing)]
@@ -51,9 +52,19 @@ impl Device {
 
     /// Its compute capability as numbers.
     pub fn capability(&self) -> Option<(u32, u32)> {
-        let (major, minor) = self.compute_capability.as_ref()?.split_once('.')?;
-        Some((major.parse().ok()?, minor.parse().ok()?))
+        two(self.compute_capability.as_ref()?)
     }
+
+    /// The CUDA that its driver is for.
+    pub fn cuda(&self) -> Option<(u32, u32)> {
+        if self.backend == "nvidia" { two(self.driver_version.as_ref()?) } else { None }
+    }
+}
+
+/// `12.4` as two numbers.
+fn two(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// What was asked and came back.

@@ -179,9 +179,7 @@ fn library(report: &Report, faults: &mut Faults) {
              LD_LIBRARY_PATH and /etc/ld.so.conf.d. (The NVIDIA backend passes over it; other \
              programs end with CUDA_ERROR_STUB_LIBRARY, 34.)",
         );
-        if let Some(folder) = linked.path.parent() {
-            faults.by(format!("echo $LD_LIBRARY_PATH | tr : '\\n' | grep -n '^{}'", folder.display()));
-        }
+        faults.by("echo $LD_LIBRARY_PATH | tr : '\\n' | grep stubs");
     }
     let none = !drivers().any(|library| !is_stub(library) && library.origin != Origin::Compat);
     let asked = report.driver.asked.as_ref();
@@ -209,11 +207,9 @@ fn library(report: &Report, faults: &mut Faults) {
             );
         }
     }
-    if none && !opened && !report.is_nvidia_there() {
-        return;
-    }
-    let stub = asked.is_some_and(|answer| answer.code == Some(34));
-    if stub && !faults.has(&[Code::StubFirst]) {
+    off_the_path(report, faults);
+    let stub = asked.is_some_and(super::asked::Answer::is_of_a_stub);
+    if stub && !report.works() && !faults.has(&[Code::StubFirst]) {
         faults.error(
             Code::StubOnly,
             format!(
@@ -223,6 +219,26 @@ fn library(report: &Report, faults: &mut Faults) {
             "A toolkit brings a stub to link against where there is no driver. Remove it from where \
              programs look, and install NVIDIA's driver.",
         );
+    }
+}
+
+/// A driver's library that the runtime finds and others do not.
+fn off_the_path(report: &Report, faults: &mut Faults) {
+    let answer = report.driver.asked.as_ref();
+    let not_found = answer.is_some_and(|answer| {
+        answer.name == "libcuda.so.1" && answer.file.is_none() && answer.error.is_some()
+    });
+    let there = report.driver_library().filter(|_| not_found);
+    if let Some(library) = there {
+        faults.warning(
+            Code::DriverNotOnPath,
+            format!("the dynamic linker does not find libcuda.so.1, and {} is there", library.path.display()),
+            "The NVIDIA backend looks there itself; other programs do not. Add the folder to the \
+             linker's cache (for good: in a file of /etc/ld.so.conf.d).",
+        );
+        if let Some(folder) = library.path.parent() {
+            faults.by(format!("sudo ldconfig {}", folder.display()));
+        }
     }
 }
 

@@ -74,6 +74,7 @@ codes! {
     PreloadedDriver "PRELOADED_DRIVER",
     ToolkitNewerThanDriver "TOOLKIT_NEWER_THAN_DRIVER",
     DeviceNewerThanToolkit "DEVICE_NEWER_THAN_TOOLKIT",
+    DriverNotOnPath "DRIVER_NOT_ON_PATH",
     SeveralDrivers "SEVERAL_DRIVERS",
     WheelShadowed "WHEEL_SHADOWED",
     PathMissing "PATH_MISSING",

@@ -160,7 +160,9 @@ impl Report {
 
     fn judge(&mut self, root: &Root) {
         self.driver.library = self.driver_library().and_then(|library| library.version.clone());
-        let said = self.driver.asked.as_ref().and_then(asked::Answer::cuda);
+        let answer = self.driver.asked.as_ref().filter(|answer| !answer.is_of_a_stub());
+        let of_a_device = || self.devices.iter().find_map(Device::cuda);
+        let said = answer.and_then(asked::Answer::cuda).or_else(of_a_device);
         let release = self.driver.library.clone().or_else(|| self.driver.kernel_module.clone());
         self.level = Level::of(release, said);
         self.driver.cuda = self.level.cuda.map(compatibility::spell);
@@ -183,7 +185,8 @@ impl Report {
     /// The driver's library that is used: what was opened when the driver was asked; without that, what
     /// the environment names, or the dynamic linker takes, or lies where it is always looked for.
     fn driver_library(&self) -> Option<&Library> {
-        if let Some(file) = self.driver.asked.as_ref().and_then(|answer| answer.file.as_ref()) {
+        let answer = self.driver.asked.as_ref().filter(|answer| !answer.is_of_a_stub());
+        if let Some(file) = answer.and_then(|answer| answer.file.as_ref()) {
             return self.libraries.iter().find(|library| library.path.as_os_str() == &**file);
         }
         let of_driver = || self.libraries.iter().filter(|library| library.name == library::DRIVER);
@@ -208,6 +211,11 @@ impl Report {
                 && library.first
                 && library.names.iter().any(|name| name == "libcuda.so.1")
         })
+    }
+
+    /// Whether the NVIDIA backend has a device.
+    fn works(&self) -> bool {
+        self.devices.iter().any(|device| device.backend == "nvidia")
     }
 
     /// Whether anything says that there is, or was meant to be, an NVIDIA GPU.

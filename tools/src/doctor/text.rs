@@ -197,7 +197,7 @@ impl Page {
 }
 
 fn version_of(library: &Library) -> String {
-    library.version.as_ref().map_or("(version unknown)".to_owned(), ToString::to_string)
+    library.version.as_ref().map_or("(release unknown)".to_owned(), ToString::to_string)
 }
 
 fn nodes(driver: &Driver) -> String {
@@ -289,7 +289,10 @@ fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
     // A path or a variable begins as it is written.
-    let is_word = text.split_whitespace().next().is_some_and(|word| !word.contains('/'));
+    let is_word = text
+        .split_whitespace()
+        .next()
+        .is_some_and(|word| !word.contains('/') && !word.starts_with("lib"));
     let text = if is_word { first + letters.as_str() } else { text.to_owned() };
     if text.ends_with('.') { text } else { format!("{text}.") }
 }
