@@ -6,11 +6,11 @@
 
 use crate::print;
 use crate::runtime::{self, Candidate};
-use llaisys_runtime::core::{Error, Status};
 use llaisys_runtime::core::abi::{ABI_MAJOR, ABI_MINOR};
 use llaisys_runtime::core::api::{
     LlaisysDeviceProperties, LlaisysMemoryInfo, RuntimeApi, UNKNOWN_BYTES, read_text,
 };
+use llaisys_runtime::core::{Error, Status};
 use serde::Serialize;
 use std::process::ExitCode;
 

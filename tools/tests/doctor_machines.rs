@@ -22,7 +22,10 @@ fn a_driver_and_a_toolkit_that_fit_are_well_and_told() {
     let report = machine.report();
     assert_eq!(list(&report["faults"]), [] as [Value; 0]);
     let driver = &report["driver"];
-    assert_eq!((&driver["kernel_module"], &driver["library"]), (&"535.104.05".into(), &"535.104.05".into()));
+    assert_eq!(
+        (&driver["kernel_module"], &driver["library"]),
+        (&"535.104.05".into(), &"535.104.05".into())
+    );
     assert_eq!((&driver["cuda"], &driver["gpus"][0]["model"]), (&"12.2".into(), &H200.into()));
     let toolkit = &report["toolkits"][0];
     assert_eq!((&toolkit["version"], &toolkit["default"]), (&"12.2.1".into(), &true.into()));
@@ -140,7 +143,8 @@ fn a_container_without_the_capability_compute_has_no_libcuda() {
 
 #[test]
 fn device_nodes_that_lack_or_are_shut_are_named() {
-    let module = |name: &str| Machine::new(name).module("535.104.05", H200).libcuda(LIB, "535.104.05");
+    let module =
+        |name: &str| Machine::new(name).module("535.104.05", H200).libcuda(LIB, "535.104.05");
     assert_eq!(module("no_nodes").codes(), ["NO_DEVICE_NODES"]);
     let no_uvm = module("no_uvm").nodes(&["nvidia0", "nvidiactl"], 0o666);
     assert_eq!(no_uvm.codes(), ["NO_UVM_NODE"]);
@@ -189,11 +193,19 @@ fn with_wheels(name: &str) -> Machine {
 fn wheels_tell_their_version_and_one_that_is_hidden_is_said() {
     let report = with_wheels("wheels").report();
     assert_eq!(list(&report["faults"]), [] as [Value; 0]);
-    for (name, version) in [("libcudart", "12.4.127"), ("libcudnn", "9.1.0.70"), ("libnccl", "2.21.5")] {
+    for (name, version) in
+        [("libcudart", "12.4.127"), ("libcudnn", "9.1.0.70"), ("libnccl", "2.21.5")]
+    {
         let library = find(&report, name, "wheel");
-        assert_eq!((&library["version"], &library["version_from"]), (&version.into(), &"wheel".into()));
+        assert_eq!(
+            (&library["version"], &library["version_from"]),
+            (&version.into(), &"wheel".into())
+        );
     }
-    assert_eq!((&report["toolkits"][0]["kind"], &report["toolkits"][0]["path"]), (&"wheel".into(), &SITE.into()));
+    assert_eq!(
+        (&report["toolkits"][0]["kind"], &report["toolkits"][0]["path"]),
+        (&"wheel".into(), &SITE.into())
+    );
     let shadowed = with_wheels("wheels_shadowed")
         .library("/opt/old", "libcudnn", "9", "9.0.0")
         .set("LD_LIBRARY_PATH", "/opt/old");
@@ -210,8 +222,26 @@ fn conda_and_a_text_in_a_file_tell_versions_too() {
     let report = machine.report();
     assert_eq!(find(&report, "libcudart", "conda")["version"], "12.1.105");
     let nccl = find(&report, "libnccl", "system");
-    assert_eq!((&nccl["version"], &nccl["version_from"]), (&"2.19.3".into(), &"text in the file".into()));
+    assert_eq!(
+        (&nccl["version"], &nccl["version_from"]),
+        (&"2.19.3".into(), &"text in the file".into())
+    );
     assert_eq!(report["toolkits"][0]["kind"], "conda");
+}
+
+#[test]
+fn a_library_for_another_processor_is_none() {
+    let head = |class: char, machine: char| {
+        format!("\x7fELF{class}\x01\x01{}\x03\0{machine}\0", "\0".repeat(9))
+    };
+    let machine = Machine::new("foreign")
+        .driver("550.54.15", H200)
+        .file("/etc/ld.so.conf", "/usr/lib/i386-linux-gnu\n")
+        .file("/usr/lib/i386-linux-gnu/libcuda.so.1", &head('\x01', '\x03'))
+        .file("/usr/lib/libcuda.so.1", &head('\x02', '\x15'));
+    let report = machine.report();
+    assert_eq!(list(&report["faults"]), [] as [Value; 0]);
+    assert_eq!(list(&report["libraries"]).len(), 1, "{report}");
 }
 
 #[test]
@@ -231,7 +261,13 @@ fn variables_that_do_not_do_what_they_say_are_named() {
         .set("LLAISYS_MODEL_CACHE", "/a/strangers")
         .set("CUDA_LAUNCH_BLOCKING", "1")
         .set("LD_PRELOAD", "/opt/shim/libcudart.so.12");
-    let codes = ["PRELOADED_DRIVER", "PATH_MISSING", "PATH_RELATIVE", "UNKNOWN_VARIABLE", "LAUNCH_BLOCKING"];
+    let codes = [
+        "PRELOADED_DRIVER",
+        "PATH_MISSING",
+        "PATH_RELATIVE",
+        "UNKNOWN_VARIABLE",
+        "LAUNCH_BLOCKING",
+    ];
     assert_eq!(machine.codes(), codes);
     let report = machine.report();
     assert!(report.to_string().contains("Was LLAISYS_BACKENDS meant?"));

@@ -5,6 +5,7 @@
 //! context is made.
 
 use super::child;
+use super::version::Version;
 use crate::print;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,11 @@ impl Answer {
     /// Whether it is `CUDA_ERROR_STUB_LIBRARY`: a toolkit's library to link against.
     pub fn is_of_a_stub(&self) -> bool {
         self.code == Some(34)
+    }
+
+    /// The release in the name of the file that was opened.
+    pub fn release(&self) -> Option<Version> {
+        Version::of_file(Path::new(self.file.as_ref()?).file_name()?.to_str()?)
     }
 
     /// The CUDA that the driver is for.

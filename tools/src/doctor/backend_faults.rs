@@ -42,7 +42,8 @@ pub fn find(report: &Report, faults: &mut Faults) {
 fn refused(report: &Report, candidate: &Candidate, faults: &mut Faults) {
     let path = candidate.path.as_deref().unwrap_or("?");
     let what = format!("the backend {path} was refused: {}", candidate.reason);
-    let same = |other: &Candidate| other.taken && other.name.is_some() && other.name == candidate.name;
+    let same =
+        |other: &Candidate| other.taken && other.name.is_some() && other.name == candidate.name;
     if report.candidates.iter().any(same) {
         faults.warning(
             Code::BackendRefused,
@@ -65,7 +66,9 @@ fn without_device(report: &Report, candidate: &Candidate, reason: &NoDevice, fau
     let quoted = quoted(reason);
     let visible = environment::value("CUDA_VISIBLE_DEVICES");
     match (reason.native_code, reason.status.as_str()) {
-        (_, "DRIVER_TOO_OLD") => faults.error(Code::DriverTooOld, quoted, "Update NVIDIA's driver."),
+        (_, "DRIVER_TOO_OLD") => {
+            faults.error(Code::DriverTooOld, quoted, "Update NVIDIA's driver.")
+        }
         (Some(803), _) => {
             faults.error(
                 Code::DriverMismatch,
@@ -118,24 +121,26 @@ fn without_device(report: &Report, candidate: &Candidate, reason: &NoDevice, fau
             );
             faults.by("sudo dmesg | grep -i -e nvrm -e nvidia");
         }
-        (None, _) => match environment::value("LLAISYS_CUDA_DRIVER").filter(|list| !list.is_empty()) {
-            Some(list) => {
-                faults.error(
+        (None, _) => {
+            match environment::value("LLAISYS_CUDA_DRIVER").filter(|list| !list.is_empty()) {
+                Some(list) => {
+                    faults.error(
                     Code::DriverFileUnusable,
                     format!("LLAISYS_CUDA_DRIVER is {list:?}, and no driver is there: {quoted}"),
                     "Name the driver's library, by an absolute path, or unset it: then the usual \
                      places are tried.",
                 );
-                faults.by("unset LLAISYS_CUDA_DRIVER");
+                    faults.by("unset LLAISYS_CUDA_DRIVER");
+                }
+                // A machine without anything of NVIDIA's is well without a driver.
+                None if report.is_nvidia_there() => faults.error(
+                    Code::InitFailed,
+                    quoted,
+                    "Something of NVIDIA's is there, and its driver cannot be used.",
+                ),
+                None => {}
             }
-            // A machine without anything of NVIDIA's is well without a driver.
-            None if report.is_nvidia_there() => faults.error(
-                Code::InitFailed,
-                quoted,
-                "Something of NVIDIA's is there, and its driver cannot be used.",
-            ),
-            None => {}
-        },
+        }
     }
 }
 
@@ -153,7 +158,8 @@ fn quoted(reason: &NoDevice) -> String {
 /// Whether a driver answers and no plugin is there to use it.
 fn missing(report: &Report, faults: &mut Faults) {
     let has = report.candidates.iter().any(|candidate| candidate.name.as_deref() == Some("nvidia"));
-    let devices = report.driver.asked.as_ref().and_then(|answer| answer.devices).unwrap_or_default();
+    let devices =
+        report.driver.asked.as_ref().and_then(|answer| answer.devices).unwrap_or_default();
     if !has && devices > 0 && !report.candidates.is_empty() {
         faults.error(
             Code::BackendMissing,
@@ -171,7 +177,7 @@ fn required(report: &Report, faults: &mut Faults) {
         let works = report.candidates.iter().any(|candidate| {
             candidate.name.as_deref() == Some(name) && candidate.taken && candidate.device_count > 0
         });
-        if !works && !report.candidates.is_empty() && !report.requirement_hides(name) {
+        if !works && !report.candidates.is_empty() {
             faults.error(
                 Code::RequiredMissing,
                 format!("LLAISYS_REQUIRE names {name}, which has no device: every call fails"),
@@ -179,20 +185,5 @@ fn required(report: &Report, faults: &mut Faults) {
             );
             faults.by("unset LLAISYS_REQUIRE");
         }
-    }
-}
-
-impl Report {
-    /// Whether a backend has devices that are not counted only because another one is required.
-    fn requirement_hides(&self, name: &str) -> bool {
-        let list = environment::value("LLAISYS_REQUIRE").unwrap_or_default();
-        list.contains(',')
-            && self.candidates.iter().any(|candidate| {
-                candidate.name.as_deref() == Some(name)
-                    && candidate
-                        .no_device
-                        .as_ref()
-                        .is_some_and(|reason| reason.status == "BACKEND_UNAVAILABLE")
-            })
     }
 }

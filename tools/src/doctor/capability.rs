@@ -72,7 +72,8 @@ pub struct Meaning {
 }
 
 /// What a toolkit can do for a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Support {
     /// It makes code for it.
     Made,

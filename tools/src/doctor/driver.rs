@@ -55,15 +55,18 @@ impl Driver {
         let open = line.contains("Open Kernel Module");
         Driver {
             kernel_module: Version::find(line),
-            kernel_module_kind: module
-                .as_ref()
-                .map(|_| if open { "open" } else { "proprietary" }),
+            kernel_module_kind: module.as_ref().map(|_| if open { "open" } else { "proprietary" }),
             gpus: gpus(root),
             nodes: nodes(root, machine),
             library: None,
             cuda: None,
             asked: None,
         }
+    }
+
+    /// Looks at the nodes again: a driver that starts makes those that lack.
+    pub fn look_again(&mut self, root: &Root, machine: &Machine) {
+        self.nodes = nodes(root, machine);
     }
 
     /// Whether there is a sign of an NVIDIA GPU or driver (libraries aside).

@@ -67,11 +67,14 @@ fn kernel(report: &Report, faults: &mut Faults) {
     if !vfio.is_empty() {
         faults.error(
             Code::GpuHeldByVfio,
-            format!("vfio-pci has the GPU at {}: it is kept for a virtual machine", vfio.join(", ")),
+            format!(
+                "vfio-pci has the GPU at {}: it is kept for a virtual machine",
+                vfio.join(", ")
+            ),
             "Use it in that virtual machine, or give it back to NVIDIA's driver.",
         );
     }
-    if driver.kernel_module.is_none() && nouveau.is_empty() && vfio.is_empty() {
+    if driver.kernel_module.is_none() && nouveau.is_empty() && vfio.is_empty() && !report.works() {
         if let Some(gpu) = driver.gpus.first() {
             let advice = if report.machine.container.is_some() {
                 "Install NVIDIA's driver on the host (not in the container), or load it there."
@@ -95,7 +98,9 @@ fn kernel(report: &Report, faults: &mut Faults) {
 
 fn nodes(report: &Report, faults: &mut Faults) {
     let driver = &report.driver;
-    if driver.kernel_module.is_some() && !driver.has_gpu_node() {
+    if report.works() {
+        // Whatever lacks was not needed.
+    } else if driver.kernel_module.is_some() && !driver.has_gpu_node() {
         if let Some(container) = report.machine.container {
             faults.error(
                 Code::ContainerWithoutGpu,
@@ -232,7 +237,10 @@ fn off_the_path(report: &Report, faults: &mut Faults) {
     if let Some(library) = there {
         faults.warning(
             Code::DriverNotOnPath,
-            format!("the dynamic linker does not find libcuda.so.1, and {} is there", library.path.display()),
+            format!(
+                "the dynamic linker does not find libcuda.so.1, and {} is there",
+                library.path.display()
+            ),
             "The NVIDIA backend looks there itself; other programs do not. Add the folder to the \
              linker's cache (for good: in a file of /etc/ld.so.conf.d).",
         );
@@ -316,7 +324,7 @@ fn answer(report: &Report, faults: &mut Faults) {
                 spell(cuda),
                 spell(OLDEST)
             ),
-            "Update NVIDIA's driver; R535, R570 and R580 are branches that live long.",
+            "Update NVIDIA's driver, to a branch with long-term support (R580 for example).",
         );
     }
 }

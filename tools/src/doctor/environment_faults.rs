@@ -10,12 +10,8 @@ use std::path::Path;
 
 /// Variables that name files or folders of the runtime's, and whether what is not there is an error
 /// elsewhere already.
-const PATHS: &[&str] = &[
-    "LLAISYS_BACKENDS",
-    "LLAISYS_BACKEND_PATH",
-    "LLAISYS_CUDA_DRIVER",
-    "LLAISYS_RUNTIME_LIBRARY",
-];
+const PATHS: &[&str] =
+    &["LLAISYS_BACKENDS", "LLAISYS_BACKEND_PATH", "LLAISYS_CUDA_DRIVER", "LLAISYS_RUNTIME_LIBRARY"];
 
 /// Less memory than that is hardly meant.
 const LITTLE_MEMORY: u64 = 1 << 30;
@@ -72,7 +68,8 @@ fn missing(root: &Root, variable: &str, faults: &mut Faults) {
 
 fn preload(faults: &mut Faults) {
     let list = environment::value("LD_PRELOAD").unwrap_or_default();
-    let is_cuda = |path: &&str| ["libcuda.so", "libcudart.so"].iter().any(|name| path.contains(name));
+    let is_cuda =
+        |path: &&str| ["libcuda.so", "libcudart.so"].iter().any(|name| path.contains(name));
     if let Some(path) = list.split([':', ' ']).find(is_cuda) {
         faults.warning(
             Code::PreloadedDriver,

@@ -171,7 +171,9 @@ mod tests {
             .filter_map(|line| line.strip_prefix("| `"))
             .filter_map(|line| line.split_once('`'))
             .map(|(name, _)| name)
-            .filter(|name| !name.contains('/') && name.chars().all(|c| c.is_ascii_uppercase() || c == '_'))
+            .filter(|name| {
+                !name.contains('/') && name.chars().all(|c| c.is_ascii_uppercase() || c == '_')
+            })
             .collect();
         let codes: Vec<&str> = Code::ALL.iter().map(|code| code.name()).collect();
         assert_eq!(named, codes, "docs/doctor.md lists the codes in this order");

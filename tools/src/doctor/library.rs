@@ -1,6 +1,6 @@
 //! CUDA's libraries: which are where, and in which version.
 //!
-//! Rule: no library is opened or run to learn its version. The file's name says it, or the wheel that
+//! Rule: no library is opened or run to learn its version, and one for another processor is none. The file's name says it, or the wheel that
 //! brought it, or a text in the file.
 
 use super::place::{Origin, Place, Places};
@@ -80,6 +80,9 @@ fn look(root: &Root, place: &Place, libraries: &mut Vec<Library>) {
         if libraries.iter().any(|library| library.path == path) {
             continue;
         }
+        if is_foreign(root, &path) {
+            continue;
+        }
         let (version, version_from) = version(root, kind, &path);
         libraries.push(Library {
             name: kind.name,
@@ -92,6 +95,20 @@ fn look(root: &Root, place: &Place, libraries: &mut Vec<Library>) {
             path,
         });
     }
+}
+
+/// Whether a file is a library for another processor, or for this one's 32-bit programs.
+fn is_foreign(root: &Root, path: &Path) -> bool {
+    const CLASS: usize = 4;
+    const CLASS_64: u8 = 2;
+    const MACHINE: usize = 18;
+    const OURS: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+    let mut head = [0_u8; 20];
+    let read = root.open(path).and_then(|mut file| file.read_exact(&mut head).ok());
+    read.is_some()
+        && head.starts_with(b"\x7fELF")
+        && (head[CLASS] != CLASS_64
+            || u16::from_le_bytes([head[MACHINE], head[MACHINE + 1]]) != OURS)
 }
 
 /// A driver's file that the environment names, whatever it is called.

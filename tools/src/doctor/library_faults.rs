@@ -4,10 +4,12 @@
 //! Rule: one fault for each thing that somebody can act on, not for each file.
 
 use super::Report;
+use super::capability::Support;
 use super::compatibility::Verdict;
 use super::fault::{Code, Faults};
 use super::library::{DRIVER, Library, is_soname};
 use super::place::Origin;
+use super::toolkit::ForDevice;
 
 /// Finds them.
 pub fn find(report: &Report, faults: &mut Faults) {
@@ -21,9 +23,10 @@ fn toolkits(report: &Report, faults: &mut Faults) {
     let cuda = report.driver.cuda.as_deref().unwrap_or("?");
     for toolkit in &report.toolkits {
         let what = toolkit.describe();
-        let full = toolkit.driver_full.as_ref().map_or("a later driver".to_owned(), |release| {
-            format!("driver {release} or later")
-        });
+        let full = toolkit
+            .driver_full
+            .as_ref()
+            .map_or("a later driver".to_owned(), |release| format!("driver {release} or later"));
         match toolkit.verdict {
             Verdict::DriverTooOld => {
                 let least = toolkit
@@ -60,7 +63,7 @@ fn toolkits(report: &Report, faults: &mut Faults) {
 
 fn devices(report: &Report, faults: &mut Faults) {
     for toolkit in &report.toolkits {
-        for (label, support) in &toolkit.devices {
+        for ForDevice { device: label, code } in &toolkit.devices {
             let Some(device) = report.devices.iter().find(|device| device.label() == *label) else {
                 continue;
             };
@@ -68,13 +71,13 @@ fn devices(report: &Report, faults: &mut Faults) {
             let toolkits = device.meaning.as_ref().map(|meaning| meaning.toolkits());
             let toolkits = toolkits.unwrap_or_default();
             let what = toolkit.describe();
-            match *support {
-                "dropped" => faults.error(
+            match code {
+                Support::Dropped => faults.error(
                     Code::DeviceDroppedByToolkit,
                     format!("{what} makes no code for {label} (compute capability {capability})"),
                     format!("Build with {toolkits}; take packages that were built with it."),
                 ),
-                "ptx" => faults.warning(
+                Support::OnlyPtx => faults.warning(
                     Code::DeviceNewerThanToolkit,
                     format!(
                         "{what} is older than {label} (compute capability {capability}): it makes no \
@@ -85,7 +88,7 @@ fn devices(report: &Report, faults: &mut Faults) {
                          minutes for large libraries; what has none does not run. Use {toolkits}."
                     ),
                 ),
-                _ => {}
+                Support::Made | Support::Unknown => {}
             }
         }
     }
@@ -115,7 +118,8 @@ fn several_drivers(report: &Report, faults: &mut Faults) {
 /// A wheel's library that another one with the same name, and another version, comes before.
 fn shadowed_wheels(report: &Report, faults: &mut Faults) {
     for wheel in report.libraries.iter().filter(|library| library.origin == Origin::Wheel) {
-        let offers = |library: &Library, name: &String| is_soname(name) && library.names.contains(name);
+        let offers =
+            |library: &Library, name: &String| is_soname(name) && library.names.contains(name);
         let other = report.libraries.iter().find(|library| {
             library.first
                 && library.origin != Origin::Wheel

@@ -23,9 +23,8 @@ impl Machine {
     /// The machine as its files tell it.
     pub fn find(root: &Root) -> Machine {
         let kernel = root.read("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned());
-        let wsl = kernel
-            .as_ref()
-            .is_some_and(|kernel| kernel.to_ascii_lowercase().contains("microsoft"));
+        let wsl =
+            kernel.as_ref().is_some_and(|kernel| kernel.to_ascii_lowercase().contains("microsoft"));
         Machine {
             container: container(root),
             wsl,
@@ -47,9 +46,10 @@ impl Machine {
             "container" => "in a container".to_owned(),
             kind => format!("in a container ({kind})"),
         }));
-        parts.extend(self.memory_limit.map(|bytes| {
-            format!("control group: {} of memory", crate::print::bytes(bytes))
-        }));
+        parts.extend(
+            self.memory_limit
+                .map(|bytes| format!("control group: {} of memory", crate::print::bytes(bytes))),
+        );
         parts.extend(self.task_limit.map(|tasks| format!("{tasks} tasks")));
         parts.join(", ")
     }

@@ -137,6 +137,7 @@ impl Report {
             driver.asked = asked::ask(&first_driver(), &permitted(&driver), limit);
             progress.step("asking the backends".to_owned());
             backends = backends::ask(limit);
+            driver.look_again(&root, &machine);
         }
         progress.end();
         let mut report = Report {
@@ -159,8 +160,10 @@ impl Report {
     }
 
     fn judge(&mut self, root: &Root) {
-        self.driver.library = self.driver_library().and_then(|library| library.version.clone());
         let answer = self.driver.asked.as_ref().filter(|answer| !answer.is_of_a_stub());
+        let opened = || answer.and_then(asked::Answer::release);
+        let library = self.driver_library().and_then(|library| library.version.clone());
+        self.driver.library = library.or_else(opened);
         let of_a_device = || self.devices.iter().find_map(Device::cuda);
         let said = answer.and_then(asked::Answer::cuda).or_else(of_a_device);
         let release = self.driver.library.clone().or_else(|| self.driver.kernel_module.clone());
@@ -199,9 +202,7 @@ impl Report {
             .find(|library| named.contains(&library.path))
             .or_else(|| of_driver().filter(is_one).find(|library| library.first))
             .or_else(|| of_driver().filter(is_one).find(|library| library.origin == Origin::Wsl))
-            .or_else(|| {
-                of_driver().filter(is_one).find(|library| library.origin == Origin::System)
-            })
+            .or_else(|| of_driver().filter(is_one).find(|library| library.origin == Origin::System))
     }
 
     /// What the dynamic linker takes for `libcuda.so.1`, stub or not.
@@ -213,7 +214,7 @@ impl Report {
         })
     }
 
-    /// Whether the NVIDIA backend has a device.
+    /// Whether the NVIDIA backend has a device: then nothing that it needs is missing.
     fn works(&self) -> bool {
         self.devices.iter().any(|device| device.backend == "nvidia")
     }

@@ -9,6 +9,7 @@ use super::compatibility::Verdict;
 use super::driver::Driver;
 use super::fault::{Fault, Severity};
 use super::library::Library;
+use super::place::Origin;
 use super::toolkit::Toolkit;
 use crate::print;
 
@@ -69,7 +70,8 @@ impl Page {
             self.entry("library", &format!("{version} {}", library.path.display()));
         }
         if let Some(cuda) = &driver.cuda {
-            let beyond = match cuda.split_once('.').and_then(|(major, _)| major.parse::<u32>().ok()) {
+            let beyond = match cuda.split_once('.').and_then(|(major, _)| major.parse::<u32>().ok())
+            {
                 Some(major) if major >= 11 => format!("; later {major}.x in part (no PTX)"),
                 _ => String::new(),
             };
@@ -92,18 +94,18 @@ impl Page {
     }
 
     fn libraries(&mut self, libraries: &[Library]) {
-        if libraries.is_empty() {
+        if libraries.iter().all(Library::is_idle_stub) {
             return;
         }
         self.heading("Libraries (* the dynamic linker's choice)");
-        for library in libraries {
+        for library in libraries.iter().filter(|library| !library.is_idle_stub()) {
             let mark = if library.first { '*' } else { ' ' };
             let text = format!(
                 "{} {} {}",
                 version_of(library),
                 library.path.display(),
                 match library.origin {
-                    super::Origin::System => String::new(),
+                    Origin::System => String::new(),
                     origin => format!("({})", origin.name()),
                 }
             );
@@ -129,7 +131,8 @@ impl Page {
         self.heading("Devices");
         for device in &report.devices {
             let mut text = device.name.clone().unwrap_or_else(|| "(no name)".to_owned());
-            if let (Some(capability), Some(meaning)) = (&device.compute_capability, &device.meaning) {
+            if let (Some(capability), Some(meaning)) = (&device.compute_capability, &device.meaning)
+            {
                 text.push_str(&format!(
                     ", compute capability {capability}\ntoolkits: {}\ncode: {}",
                     meaning.toolkits(),
@@ -196,6 +199,13 @@ impl Page {
     }
 }
 
+impl Library {
+    /// A toolkit has it to link against, as it should be, and no program takes it.
+    fn is_idle_stub(&self) -> bool {
+        self.origin == Origin::Stub && !self.first
+    }
+}
+
 fn version_of(library: &Library) -> String {
     library.version.as_ref().map_or("(release unknown)".to_owned(), ToString::to_string)
 }
@@ -231,7 +241,11 @@ fn answer(driver: &Driver) -> Option<String> {
 fn about(toolkit: &Toolkit) -> String {
     let mut parts = vec![toolkit.path.display().to_string()];
     let kind = toolkit.kind.name();
-    parts.push(if toolkit.default { format!("({kind}, the default)") } else { format!("({kind})") });
+    parts.push(if toolkit.default {
+        format!("({kind}, the default)")
+    } else {
+        format!("({kind})")
+    });
     let text = parts.join(" ");
     let least = toolkit.driver_minimum.as_ref();
     let needs = least.map_or("needs a driver of its major".to_owned(), |least| {
@@ -241,10 +255,10 @@ fn about(toolkit: &Toolkit) -> String {
         }
     });
     let here = match toolkit.verdict {
-        Verdict::Full => "works",
-        Verdict::MinorVersion => "works in part: newer than the driver",
-        Verdict::DriverTooOld => "does not work: the driver is too old",
-        Verdict::Unknown => "not judged: the driver is unknown",
+        Verdict::Full => "the driver runs it",
+        Verdict::MinorVersion => "the driver is older and runs it in part",
+        Verdict::DriverTooOld => "the driver is too old",
+        Verdict::Unknown => "the driver is not known",
     };
     let compat = toolkit.compat.as_ref().map_or(String::new(), |release| {
         format!("\nhas forward-compatibility libraries, {release}")
@@ -340,7 +354,8 @@ mod tests {
 
     #[test]
     fn lines_keep_their_width_and_lose_no_letter() {
-        let text = "one /usr/lib/x86_64-linux-gnu/libcuda.so.535.104.05 two abcdefghijklmnopqrstuvw";
+        let text =
+            "one /usr/lib/x86_64-linux-gnu/libcuda.so.535.104.05 two abcdefghijklmnopqrstuvw";
         for width in [10, 17, 24, 80] {
             let lines = wrap(text, width);
             assert!(lines.iter().all(|line| line.chars().count() <= width), "{width}: {lines:?}");

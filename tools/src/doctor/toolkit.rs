@@ -28,9 +28,16 @@ pub struct Toolkit {
     pub verdict: Verdict,
     /// The release of the forward-compatibility libraries in it.
     pub compat: Option<Version>,
-    /// Whether it makes code for each device, by its name (`nvidia:0`): `yes`, `ptx`, `dropped`,
-    /// `unknown`.
-    pub devices: Vec<(String, &'static str)>,
+    /// Whether it makes code for each device.
+    pub devices: Vec<ForDevice>,
+}
+
+/// What a toolkit does for a device.
+#[derive(Clone, Debug, Serialize)]
+pub struct ForDevice {
+    /// The device: `nvidia:0`.
+    pub device: String,
+    pub code: Support,
 }
 
 /// All of them, toolkits first.
@@ -41,9 +48,8 @@ pub fn find(root: &Root, places: &Places, libraries: &[Library]) -> Vec<Toolkit>
         .iter()
         .filter_map(|folder| {
             let inside = || libraries.iter().filter(|library| library.path.starts_with(folder));
-            let version = told(root, folder).or_else(|| {
-                inside().find(|library| library.name == RUNTIME)?.version.clone()
-            });
+            let version = told(root, folder)
+                .or_else(|| inside().find(|library| library.name == RUNTIME)?.version.clone());
             let compat = inside().find(|library| library.origin == Origin::Compat);
             if version.is_none() && inside().next().is_none() {
                 return None;
@@ -108,14 +114,9 @@ impl Toolkit {
         self.verdict = compatibility::judge(release, driver);
         self.devices = devices
             .iter()
-            .map(|(name, capability)| {
-                let support = match capability::support(*capability, release) {
-                    Support::Made => "yes",
-                    Support::OnlyPtx => "ptx",
-                    Support::Dropped => "dropped",
-                    Support::Unknown => "unknown",
-                };
-                (name.clone(), support)
+            .map(|(device, capability)| ForDevice {
+                device: device.clone(),
+                code: capability::support(*capability, release),
             })
             .collect();
     }

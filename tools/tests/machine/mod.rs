@@ -32,7 +32,10 @@ pub struct Machine {
 impl Machine {
     /// A machine without anything.
     pub fn new(name: &str) -> Machine {
-        let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("machines").join(name);
+        let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+            .join("machines")
+            .join(env!("CARGO_CRATE_NAME"))
+            .join(name);
         let _ = fs::remove_dir_all(&root);
         fs::create_dir_all(&root).expect("the folder of temporary files can be written");
         let machine = Machine { root, environment: Vec::new(), arguments: Vec::new() };
@@ -220,7 +223,8 @@ fn agree(report: &Value, text: &str) {
         says(&fault["advice"]);
         says(&fault["command"]);
     }
-    for library in list(&report["libraries"]) {
+    let is_idle_stub = |library: &&Value| library["origin"] == "stub" && library["first"] == false;
+    for library in list(&report["libraries"]).iter().filter(|library| !is_idle_stub(library)) {
         says(&library["path"]);
         says(&library["version"]);
     }
@@ -238,11 +242,7 @@ fn agree(report: &Value, text: &str) {
         says(&device["meaning"]["ptx"]);
     }
     for variable in list(&report["environment"]) {
-        says(&Value::from(format!(
-            "{}={}",
-            string(&variable["name"]),
-            string(&variable["value"])
-        )));
+        says(&Value::from(format!("{}={}", string(&variable["name"]), string(&variable["value"]))));
     }
     says(&report["driver"]["kernel_module"]);
     says(&report["driver"]["cuda"]);
