@@ -157,6 +157,19 @@ mod tests {
     }
 
     #[test]
+    fn the_page_has_the_same_table() {
+        let page = include_str!("../../../docs/doctor.md");
+        for (cuda, release) in DRIVERS.iter().filter(|(cuda, _)| *cuda >= (10, 0)) {
+            let told = format!("{}: {release}", spell(*cuda));
+            assert!(page.contains(&told), "docs/doctor.md lacks {told}");
+        }
+        for (major, release) in OF_MAJOR {
+            let row = format!("| {major}.x | {release} |");
+            assert!(page.contains(&row), "docs/doctor.md lacks {row}");
+        }
+    }
+
+    #[test]
     fn a_driver_runs_older_toolkits_fully_and_newer_ones_of_its_major_in_part() {
         let driver = level("535.104.05");
         assert_eq!(driver.cuda, Some((12, 2)));

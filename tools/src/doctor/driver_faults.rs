@@ -74,25 +74,24 @@ fn kernel(report: &Report, faults: &mut Faults) {
             "Use it in that virtual machine, or give it back to NVIDIA's driver.",
         );
     }
-    if driver.kernel_module.is_none() && nouveau.is_empty() && vfio.is_empty() && !report.works() {
-        if let Some(gpu) = driver.gpus.first() {
-            let advice = if report.machine.container.is_some() {
-                "Install NVIDIA's driver on the host (not in the container), or load it there."
-            } else {
-                "Install NVIDIA's driver from the distribution's packages. When it is installed, its \
-                 module was not built for this kernel or not loaded (Secure Boot refuses modules \
-                 that are not signed): dmesg says which."
-            };
-            faults.error(
-                Code::DriverMissing,
-                format!(
-                    "there is an NVIDIA GPU at {}, and NVIDIA's kernel module is not loaded",
-                    gpu.pci_address
-                ),
-                advice,
-            );
-            faults.by("sudo modprobe nvidia");
-        }
+    let nobody = driver.kernel_module.is_none() && nouveau.is_empty() && vfio.is_empty();
+    if let (true, Some(gpu)) = (nobody && !report.works(), driver.gpus.first()) {
+        let advice = if report.machine.container.is_some() {
+            "Install NVIDIA's driver on the host (not in the container), or load it there."
+        } else {
+            "Install NVIDIA's driver from the distribution's packages. When it is installed, its \
+             module was not built for this kernel or not loaded (Secure Boot refuses modules that \
+             are not signed): dmesg says which."
+        };
+        faults.error(
+            Code::DriverMissing,
+            format!(
+                "there is an NVIDIA GPU at {}, and NVIDIA's kernel module is not loaded",
+                gpu.pci_address
+            ),
+            advice,
+        );
+        faults.by("sudo modprobe nvidia");
     }
 }
 
@@ -302,17 +301,15 @@ fn compat_refused(faults: &mut Faults, what: &str, model: &str) {
 
 /// What the driver answered, where nothing above says it.
 fn answer(report: &Report, faults: &mut Faults) {
-    if !report.is_a_folder || report.asked {
-        if let Some(seconds) = report.driver.asked.as_ref().and_then(|a| a.no_answer_within) {
-            faults.error(
-                Code::DriverHangs,
-                format!("the driver did not answer within {seconds} s"),
-                "A GPU may have fallen off the bus, or another process holds it: dmesg has lines \
-                 with `NVRM: Xid`. Without persistence mode a start can take long on many GPUs: try \
-                 --limit 300.",
-            );
-            faults.by("sudo dmesg | grep -i nvrm");
-        }
+    if let Some(seconds) = report.driver.asked.as_ref().and_then(|a| a.no_answer_within) {
+        faults.error(
+            Code::DriverHangs,
+            format!("the driver did not answer within {seconds} s"),
+            "A GPU may have fallen off the bus, or another process holds it: dmesg has lines with \
+             `NVRM: Xid`. Without persistence mode a start can take long on many GPUs: try --limit \
+             300.",
+        );
+        faults.by("sudo dmesg | grep -i nvrm");
     }
     if let Some(cuda) = report.level.cuda.filter(|cuda| *cuda < OLDEST) {
         let release = report.driver.kernel_module.as_ref().or(report.driver.library.as_ref());

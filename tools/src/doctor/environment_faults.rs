@@ -8,8 +8,8 @@ use super::machine::Machine;
 use super::root::Root;
 use std::path::Path;
 
-/// Variables that name files or folders of the runtime's, and whether what is not there is an error
-/// elsewhere already.
+/// Variables that name files or folders of the runtime's. That nothing is there is said where they are
+/// used.
 const PATHS: &[&str] =
     &["LLAISYS_BACKENDS", "LLAISYS_BACKEND_PATH", "LLAISYS_CUDA_DRIVER", "LLAISYS_RUNTIME_LIBRARY"];
 
@@ -17,7 +17,7 @@ const PATHS: &[&str] =
 const LITTLE_MEMORY: u64 = 1 << 30;
 
 /// Finds them.
-pub fn find(root: &Root, faults: &mut Faults) {
+pub fn find(root: &Root, machine: &Machine, faults: &mut Faults) {
     for (name, meant) in environment::misspelled() {
         faults.warning(
             Code::UnknownVariable,
@@ -33,7 +33,7 @@ pub fn find(root: &Root, faults: &mut Faults) {
     }
     preload(faults);
     blocking(faults);
-    if let Some(bytes) = Machine::find(root).memory_limit.filter(|bytes| *bytes < LITTLE_MEMORY) {
+    if let Some(bytes) = machine.memory_limit.filter(|bytes| *bytes < LITTLE_MEMORY) {
         faults.warning(
             Code::LowMemoryLimit,
             format!("the control group allows {} of memory", crate::print::bytes(bytes)),

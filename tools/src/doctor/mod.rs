@@ -101,8 +101,6 @@ pub struct Report {
     level: Level,
     #[serde(skip)]
     trouble: Option<Trouble>,
-    #[serde(skip)]
-    is_a_folder: bool,
 }
 
 /// Looks, asks, judges and prints; the exit code says whether a fault was found.
@@ -153,7 +151,6 @@ impl Report {
             asked: ask,
             level: Level::default(),
             trouble: backends.trouble,
-            is_a_folder: root.is_a_folder(),
         };
         report.judge(&root);
         report
@@ -181,7 +178,7 @@ impl Report {
         driver_faults::find(self, &mut faults);
         library_faults::find(self, &mut faults);
         backend_faults::find(self, &mut faults);
-        environment_faults::find(root, &mut faults);
+        environment_faults::find(root, &self.machine, &mut faults);
         self.faults = faults.into_sorted();
     }
 

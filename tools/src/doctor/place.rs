@@ -77,10 +77,8 @@ impl Places {
     /// The places of a machine.
     pub fn find(root: &Root) -> Places {
         let mut places = Places { root_of_toolkits: toolkits(root), all: Vec::new() };
-        let mut order = 0;
-        for (folder, origin) in linker(root) {
+        for (order, (folder, origin)) in linker(root).into_iter().enumerate() {
             places.add(root, &folder, origin, Some(order));
-            order += 1;
         }
         for folder in WELL_KNOWN {
             places.add(root, Path::new(folder), Origin::System, None);
