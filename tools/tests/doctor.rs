@@ -137,8 +137,10 @@ fn compile(name: &str, source: &str) -> PathBuf {
 
 #[test]
 fn a_driver_that_hangs_is_ended_with_all_that_was_started() {
+    // A name of this run's own: what another run left behind is not this one's.
+    let name = format!("hanging_driver_{}", std::process::id());
     let driver = compile(
-        "hanging_driver",
+        &name,
         "#include <unistd.h>\n\
          int cuInit(unsigned flags) { (void)flags; for (;;) pause(); }\n\
          int cuDriverGetVersion(int *version) { *version = 12040; return 0; }\n\
@@ -157,6 +159,9 @@ fn a_driver_that_hangs_is_ended_with_all_that_was_started() {
     assert_eq!(list(&report["faults"]).len(), 1, "it is said once: {text}");
     assert_eq!(report["driver"]["asked"]["no_answer_within"], 1);
     assert!(!is_mapped_by_anyone(&driver), "a child of the command is still there");
+    for file in [driver.with_extension("c"), driver] {
+        fs::remove_file(file).expect("it was made above");
+    }
 }
 
 /// Whether a process that we may look at has a file mapped.

@@ -65,6 +65,15 @@ fn a_library_and_a_module_of_two_releases_do_not_fit() {
         .nodes(&["nvidia0", "nvidiactl", "nvidia-uvm"], 0o666)
         .libcuda(LIB, "535.104.05");
     assert_eq!(machine.codes(), ["DRIVER_MISMATCH"]);
+    let of_the_image = Machine::new("mismatch_in_a_container")
+        .file("/.dockerenv", "")
+        .module("570.26", H200)
+        .nodes(&["nvidia0", "nvidiactl", "nvidia-uvm"], 0o666)
+        .libcuda(LIB, "535.104.05");
+    let report = of_the_image.report();
+    assert_eq!(report["faults"][0]["code"], "DRIVER_MISMATCH");
+    let advice = report["faults"][0]["advice"].as_str().expect("a text");
+    assert!(advice.contains("image"), "{advice}");
 }
 
 /// A forward-compatibility library first on the path, over a driver.
