@@ -28,6 +28,8 @@ pub struct Setup {
     pub quick: bool,
     /// How long a case may take.
     pub timeout: Duration,
+    /// How long every thread may sleep behind a closed gate before the case is taken for one that hangs.
+    pub stall: Duration,
     /// Where `llaisys/backend.h` is, for plugins that are compiled here.
     pub include: PathBuf,
     /// This program, which runs cases and programs again in processes of their own.

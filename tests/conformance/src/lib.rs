@@ -14,6 +14,7 @@
 //! | what does a case get? | `context` |
 //! | how is a stream held? | `gate` |
 //! | how is a call that waits watched? | `caller` |
+//! | has everything that could go on gone on? | `quiet` |
 //! | where does data come from, and who sees a byte too many? | `data`, `place`, `guarded` |
 //! | what stays until the end? | `forever` |
 //! | what runs in a process of its own? | `program` |
@@ -52,6 +53,7 @@ mod needs;
 pub mod operations;
 mod place;
 mod plugin_file;
+mod quiet;
 pub mod report;
 pub mod runner;
 mod twelve;
