@@ -422,13 +422,26 @@ uint32_t llaisysGetAbiVersion(void);
 #else
 #define LLAISYS_STATIC_ASSERT(condition, text) struct llaisys_static_assert_needs_c11
 #endif
+#define LLAISYS_AT(type, field, offset)                                                            \
+    LLAISYS_STATIC_ASSERT(offsetof(type, field) == (offset), #type "." #field " has moved")
 
 LLAISYS_STATIC_ASSERT(sizeof(llaisysDeviceType_t) == 4, "device types are 32 bits wide");
 LLAISYS_STATIC_ASSERT(sizeof(llaisysMemcpyKind_t) == 4, "copy kinds are 32 bits wide");
 LLAISYS_STATIC_ASSERT(sizeof(size_t) == 8 && sizeof(void *) == 8, "this runtime is 64 bits wide");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysError, operation) == 16, "LlaisysError has no padding");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysError, message) == 32, "LlaisysError is append-only");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysCandidate, name) == 16, "LlaisysCandidate has no padding");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysCandidate, reason) == 48, "LlaisysCandidate is append-only");
+LLAISYS_AT(LlaisysError, struct_size, 0);
+LLAISYS_AT(LlaisysError, status, 4);
+LLAISYS_AT(LlaisysError, native_code, 8);
+LLAISYS_AT(LlaisysError, operation, 16);
+LLAISYS_AT(LlaisysError, native_name, 24);
+LLAISYS_AT(LlaisysError, message, 32);
+LLAISYS_AT(LlaisysCandidate, struct_size, 0);
+LLAISYS_AT(LlaisysCandidate, status, 4);
+LLAISYS_AT(LlaisysCandidate, device_type, 8);
+LLAISYS_AT(LlaisysCandidate, reserved, 12);
+LLAISYS_AT(LlaisysCandidate, name, 16);
+LLAISYS_AT(LlaisysCandidate, path, 24);
+LLAISYS_AT(LlaisysCandidate, version, 32);
+LLAISYS_AT(LlaisysCandidate, vendor, 40);
+LLAISYS_AT(LlaisysCandidate, reason, 48);
 
 #endif /* LLAISYS_H */

@@ -689,8 +689,8 @@ static const LlaisysBackendAPI API = {
 static const LlaisysBackendDescriptor DESCRIPTOR = {
     .magic = LLAISYS_DESCRIPTOR_MAGIC, .struct_size = sizeof(LlaisysBackendDescriptor),
     .abi_major = LLAISYS_ABI_MAJOR, .abi_minor = LLAISYS_ABI_MINOR, .oldest_host_minor = 0,
-    .device_type = LLAISYS_DEVICE_TYPE_UNASSIGNED, .capabilities = CAPABILITIES,
-    .name = "remote", .vendor = "llaisys-runtime example", .version = "1.0.0", .api = &API,
+    .device_type = LLAISYS_DEVICE_TYPE_UNASSIGNED, .sanitizer = LLAISYS_SANITIZER, .target = LLAISYS_TARGET,
+    .name = "remote", .vendor = "llaisys-runtime example", .version = "1.0.0", .capabilities = CAPABILITIES, .api = &API,
 };
 
 const LlaisysBackendDescriptor *llaisysBackendQuery(uint32_t host_abi_major, uint32_t host_abi_minor) {
