@@ -113,6 +113,10 @@ struct Dynamic {
     hash: u64,
     gnu_hash: u64,
     flags: u64,
+    /// Where the names of libraries that it needs are among the strings.
+    needed: Vec<u64>,
+    /// The same for lists of folders in which they are looked for.
+    folders: Vec<u64>,
 }
 
 impl Library {
@@ -132,6 +136,7 @@ impl Library {
             return Err(refused("it is not a shared library but a program (DF_1_PIE)"));
         }
         let strings = self.read(dynamic.strings, dynamic.strings_size)?;
+        check_dependencies(&dynamic, &strings)?;
         let symbols = self.read(dynamic.symbols, self.count(&dynamic)? * SYMBOL as u64)?;
         let (mut found, mut others, mut sanitizer) = (false, Vec::new(), Sanitizer::None);
         for symbol in symbols.chunks_exact(SYMBOL) {
@@ -180,10 +185,12 @@ impl Library {
             let value = number(&entry[8..]);
             match number(&entry[..8]) {
                 0 => break,
+                1 => found.needed.push(value),
                 4 => found.hash = value,
                 5 => found.strings = value,
                 6 => found.symbols = value,
                 10 => found.strings_size = value,
+                15 | 29 => found.folders.push(value),
                 0x6fff_fef5 => found.gnu_hash = value,
                 0x6fff_fffb => found.flags = value,
                 _ => {}
@@ -234,6 +241,39 @@ impl Library {
     }
 }
 
+/// Refuses a library whose own libraries would be looked for in the working directory (contract P1).
+fn check_dependencies(dynamic: &Dynamic, strings: &[u8]) -> Result<()> {
+    for at in &dynamic.needed {
+        let name = text(strings, *at)?;
+        if name.contains('/') && !name.starts_with('/') {
+            return Err(refused(format!(
+                "it needs `{name}`, which is below the working directory"
+            )));
+        }
+    }
+    for at in &dynamic.folders {
+        let list = text(strings, *at)?;
+        let is_fixed = |folder: &str| {
+            ["/", "$ORIGIN", "${ORIGIN}"].iter().any(|start| folder.starts_with(start))
+        };
+        if let Some(folder) = list.split(':').find(|folder| !is_fixed(folder)) {
+            return Err(refused(format!(
+                "its libraries would be looked for in `{folder}` of its run path `{list}`, which is \
+                 below the working directory"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A text of the string table.
+fn text(strings: &[u8], at: u64) -> Result<String> {
+    let rest = usize::try_from(at).ok().and_then(|at| strings.get(at..));
+    let end = rest.and_then(|rest| rest.iter().position(|byte| *byte == 0));
+    let text = rest.zip(end).map(|(rest, end)| String::from_utf8_lossy(&rest[..end]).into_owned());
+    text.ok_or_else(|| refused("the file is damaged: a name lies outside of its table of names"))
+}
+
 /// One symbol of the dynamic table.
 struct Symbol {
     name: String,
@@ -244,11 +284,7 @@ struct Symbol {
 
 impl Symbol {
     fn read(entry: &[u8], strings: &[u8]) -> Result<Symbol> {
-        let rest = strings.get(number(&entry[..4]) as usize..);
-        let end = rest.and_then(|rest| rest.iter().position(|byte| *byte == 0));
-        let name =
-            rest.zip(end).map(|(rest, end)| String::from_utf8_lossy(&rest[..end]).into_owned());
-        let name = name.ok_or_else(|| refused("the file is damaged: a symbol has no name"))?;
+        let name = text(strings, number(&entry[..4]))?;
         let home = u16::from_le_bytes([entry[6], entry[7]]);
         Ok(Symbol { name, info: entry[4], other: entry[5], home })
     }

@@ -62,6 +62,9 @@ fn wrong_as_files(context: &'static Context, shop: &Workshop) -> Checked<Vec<Wro
         (shop.plugin("symbol.so", &[DEADLY, "QUERY=somethingElse"])?, refused, "no symbol"),
         (shop.compile("data.so", &data, &[], &[])?, refused, "no function"),
         (shop.plugin("exports.so", &[DEADLY, "EXPORTED=second_symbol"])?, refused, "second_symbol"),
+        (with("run-path.so", "-Wl,-rpath,/usr/lib:plugins")?, refused, "`plugins` of its run path"),
+        (with("empty-path.so", "-Wl,-rpath,/usr/lib:")?, refused, "`` of its run path"),
+        (below_the_working_directory(shop)?, refused, "needs `./libbelow.so`"),
         (missing_dependency(shop)?, refused, "libneeded-by-it.so"),
         (
             shop.compile(
@@ -90,14 +93,28 @@ fn dynamic_section(file: &[u8]) -> Checked<usize> {
         .ok_or_else(|| Stop::fail("the plugin has no dynamic section"))
 }
 
+/// A library that a plugin may need.
+fn needed(shop: &Workshop, name: &str, options: &[&Path]) -> Checked<PathBuf> {
+    let text = b"__attribute__((visibility(\"default\"))) int needed(void);\n\
+                 int needed(void) { return 1; }";
+    let source = shop.folder.write("needed.c", text)?;
+    shop.compile(name, &source, &[], options)
+}
+
 fn missing_dependency(shop: &Workshop) -> Checked<PathBuf> {
-    let source = shop.folder.write("needed.c", b"__attribute__((visibility(\"default\"))) int needed(void); int needed(void) { return 1; }")?;
-    let needed = shop.compile("libneeded-by-it.so", &source, &[], &[])?;
+    let needed = needed(shop, "libneeded-by-it.so", &[])?;
     let plugin = shop.folder.file("plugin.c");
     let defines = [DEADLY, "UNDEFINED=needed"];
     let user = shop.compile("dependency.so", &plugin, &defines, &[&needed])?;
     std::fs::remove_file(&needed).map_err(|error| Stop::skip(error.to_string()))?;
     Ok(user)
+}
+
+/// Its dependency is there, and would be found wherever the program happens to run.
+fn below_the_working_directory(shop: &Workshop) -> Checked<PathBuf> {
+    let needed = needed(shop, "libbelow.so", &[Path::new("-Wl,-soname,./libbelow.so")])?;
+    let defines = [DEADLY, "UNDEFINED=needed"];
+    shop.compile("below.so", &shop.folder.file("plugin.c"), &defines, &[&needed])
 }
 
 /// Wrong in what they say of themselves, which only their query can tell.
