@@ -22,19 +22,6 @@ const OF_THE_LINKER: [&str; 9] =
 /// What AddressSanitizer defines for each global variable.
 const OF_A_SANITIZER: &str = "__odr_asan";
 
-/// Refuses a file that is no 64-bit shared library for this machine, is not all there, would weaken the
-/// process, or does not export `entry` and nothing else. Answers the sanitizer that it was built with.
-///
-/// # Errors
-/// `BACKEND_REFUSED`, with what is wrong with it.
-pub fn check(path: &Path, entry: &str) -> Result<Sanitizer> {
-    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
-    let length = file.metadata().map_err(|error| unreadable(path, &error))?.len();
-    let library = Library { segments: segments(&file, path, length)?, file };
-    library.check_stack()?;
-    library.check_symbols(entry)
-}
-
 /// One entry of the program header.
 struct Segment {
     kind: u64,
@@ -98,8 +85,8 @@ fn segments(file: &File, path: &Path, length: u64) -> Result<Vec<Segment>> {
     Ok(segments)
 }
 
-/// A library whose segments are known to lie in its file.
-struct Library {
+/// A shared library for this machine whose segments are known to lie in its file.
+pub struct Library {
     file: File,
     segments: Vec<Segment>,
 }
@@ -120,6 +107,26 @@ struct Dynamic {
 }
 
 impl Library {
+    /// Looks at a file's headers.
+    ///
+    /// # Errors
+    /// `BACKEND_REFUSED`: it is no 64-bit shared library for this machine, or not all there.
+    pub fn open(path: &Path) -> Result<Library> {
+        let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+        let length = file.metadata().map_err(|error| unreadable(path, &error))?.len();
+        Ok(Library { segments: segments(&file, path, length)?, file })
+    }
+
+    /// Refuses a library that would weaken the process, or that does not export `entry` and nothing
+    /// else. Answers the sanitizer that it was built with.
+    ///
+    /// # Errors
+    /// `BACKEND_REFUSED`, with what is wrong with it.
+    pub fn check_plugin(&self, entry: &str) -> Result<Sanitizer> {
+        self.check_stack()?;
+        self.check_symbols(entry)
+    }
+
     /// The C library would make the stacks of the whole process executable.
     fn check_stack(&self) -> Result<()> {
         let stack = self.segments.iter().find(|segment| segment.kind == Segment::STACK);
@@ -322,6 +329,10 @@ fn refused(message: impl Into<String>) -> Error {
 mod tests {
     use super::*;
 
+    fn check(path: &Path) -> Result<Sanitizer> {
+        Library::open(path)?.check_plugin("llaisysBackendQuery")
+    }
+
     /// Every prefix of a real library, and a real library with any one byte of its headers changed, is
     /// refused or accepted, and nothing else happens.
     #[test]
@@ -332,7 +343,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("llaisys-elf-{}.so", std::process::id()));
         for length in [0, 1, 4, 63, 64, 100, 512, 4096, 65_536, whole.len()] {
             std::fs::write(&path, &whole[..length.min(whole.len())]).expect("a temporary file");
-            let refused = check(&path, "llaisysBackendQuery").expect_err("no plugin");
+            let refused = check(&path).expect_err("no plugin");
             assert_eq!(refused.status(), Status::BackendRefused);
         }
         for at in 0..1024 {
@@ -340,7 +351,7 @@ mod tests {
                 let mut changed = whole[..whole.len().min(65_536)].to_vec();
                 changed[at] = value;
                 std::fs::write(&path, &changed).expect("a temporary file");
-                assert!(check(&path, "llaisysBackendQuery").is_err());
+                assert!(check(&path).is_err());
             }
         }
         let _ = std::fs::remove_file(&path);

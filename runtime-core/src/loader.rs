@@ -35,14 +35,28 @@ pub struct Checked {
     state: FileState,
 }
 
-/// Checks a file without running any of its code.
+/// Checks that a file is a shared library that may be opened, without running any of its code; for
+/// libraries of others that a backend opens itself (a driver).
 ///
 /// # Errors
 /// `BACKEND_REFUSED`, with what is wrong with it.
 pub fn check(path: &Path) -> Result<Checked> {
     let path = trust::check(path)?;
     let (identity, state) = (FileIdentity::of(&path)?, FileState::of(&path)?);
-    elf::check(&path, QUERY_SYMBOL)?.check_beside(Sanitizer::of_this_process())?;
+    elf::Library::open(&path)?;
+    Ok(Checked { path, identity, state })
+}
+
+/// Checks that a file is a plugin that may be opened, as far as that can be told without running any of
+/// its code.
+///
+/// # Errors
+/// `BACKEND_REFUSED`, with what is wrong with it.
+pub fn check_plugin(path: &Path) -> Result<Checked> {
+    let path = trust::check(path)?;
+    let (identity, state) = (FileIdentity::of(&path)?, FileState::of(&path)?);
+    let library = elf::Library::open(&path)?;
+    library.check_plugin(QUERY_SYMBOL)?.check_beside(Sanitizer::of_this_process())?;
     Ok(Checked { path, identity, state })
 }
 

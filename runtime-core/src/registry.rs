@@ -325,7 +325,7 @@ impl Registry {
     }
 
     fn try_file(&'static self, path: &Path) -> std::result::Result<Looked, (Option<About>, Error)> {
-        let file = loader::check(path).map_err(|error| (None, error))?;
+        let file = loader::check_plugin(path).map_err(|error| (None, error))?;
         let known = {
             let state = self.lock();
             state

@@ -38,7 +38,10 @@ impl Null {
 /// Allocates with the size in front of the block, so that a free knows it.
 fn allocate(size: usize) -> Result<*mut c_void> {
     let failure = || {
-        Error::new(Status::OutOfMemory, format!("{size} bytes were asked for; the host has not so many"))
+        Error::new(
+            Status::OutOfMemory,
+            format!("{size} bytes were asked for; the host has not so many"),
+        )
     };
     let layout = layout(size).ok_or_else(failure)?;
     // SAFETY: the layout is not empty.

@@ -177,7 +177,13 @@ fn the_remote_backend_conforms_when_it_is_found_in_a_folder() {
     assert_left_out(
         &report,
         &["create_stream_with", "adopt_stream", "malloc_managed", "register_host", "get_peer_link"],
-        &["device memory is not host memory", "the backend is a plugin", "left out of a quick run"],
+        // A worker frees its stream when it has finished, so the next stream may be elsewhere.
+        &[
+            "device memory is not host memory",
+            "the backend is a plugin",
+            "left out of a quick run",
+            "did not come back",
+        ],
     );
 }
 
