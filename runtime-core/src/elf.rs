@@ -171,7 +171,8 @@ impl Library {
         if !others.is_empty() {
             let first = others.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
             return Err(refused(format!(
-                "it exports {} more than {entry} ({first}{}); build it with -fvisibility=hidden",
+                "it exports {} more than {entry} ({first}{}); build it with -fvisibility=hidden, \
+                 in C++ also with the linker's list include/llaisys/backend.map",
                 if others.len() == 1 {
                     "a symbol".to_owned()
                 } else {
@@ -299,7 +300,12 @@ impl Symbol {
     /// Defined here, global, weak or unique, and visible to others.
     fn is_exported(&self) -> bool {
         let (binding, visibility) = (self.info >> 4, self.other & 3);
-        self.home != 0 && matches!(binding, 1 | 2 | 10) && matches!(visibility, 0 | 3)
+        // A version that a linker's list names is a symbol too, of no place.
+        const NO_PLACE: u16 = 0xfff1;
+        self.home != 0
+            && self.home != NO_PLACE
+            && matches!(binding, 1 | 2 | 10)
+            && matches!(visibility, 0 | 3)
     }
 
     /// A function, or one that is chosen when it is loaded.
