@@ -237,3 +237,44 @@ fn the_remote_backend_is_one_file_of_less_than_700_lines() {
     let lines = text.expect("the source").lines().count();
     assert!(lines < 700, "{lines} lines");
 }
+
+/// Runs the remote backend's threads under a sanitizer: the exit code, and what was said. `None` when the
+/// compiler does not have it.
+fn under_sanitizer(
+    scratch: &Scratch,
+    sanitizer: &str,
+    define: &str,
+) -> Option<(Option<i32>, String)> {
+    let program = scratch.file(&format!("threads-{sanitizer}{define}"));
+    let mut compile = Command::new("cc");
+    compile.arg(format!("-fsanitize={sanitizer}")).args(["-g", "-O1", "-pthread", "-D", define]);
+    compile.arg("-I").arg(root().join("include")).arg("-o").arg(&program);
+    compile.arg(root().join("tests/conformance/tests/remote_threads.c"));
+    compile.arg(root().join("examples/remote-backend/remote.c"));
+    if !compile.output().expect("cc starts").status.success() {
+        return None;
+    }
+    // ThreadSanitizer wants the addresses that it was made for.
+    let mut run = Command::new("setarch");
+    run.arg("-R")
+        .arg(&program)
+        .env("TSAN_OPTIONS", "exitcode=66")
+        .env("ASAN_OPTIONS", "exitcode=66");
+    let ended = run.output().expect("setarch starts");
+    Some((ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned()))
+}
+
+#[test]
+fn the_remote_backend_has_neither_data_races_nor_memory_errors() {
+    let scratch = Scratch::new("sanitizers");
+    for (sanitizer, report) in [("thread", "data race"), ("address", "LeakSanitizer")] {
+        let Some((code, said)) = under_sanitizer(&scratch, sanitizer, "PLANTED") else {
+            eprintln!("left out: cc does not link with -fsanitize={sanitizer}");
+            continue;
+        };
+        let is_in = code == Some(66) && said.contains(report);
+        assert!(is_in, "-fsanitize={sanitizer} does not report what was planted: {code:?} {said}");
+        let clean = under_sanitizer(&scratch, sanitizer, "AS_IT_IS").expect("cc has the sanitizer");
+        assert_eq!(clean, (Some(0), String::new()), "what -fsanitize={sanitizer} says");
+    }
+}
