@@ -31,6 +31,7 @@ mod pitched_copies;
 mod plugin_abi;
 mod plugin_failures;
 mod plugin_files;
+mod plugin_refusals;
 mod plugin_search;
 mod pointers_and_links;
 mod properties;
@@ -43,7 +44,7 @@ mod streams;
 
 /// Every case, area by area.
 pub fn all() -> Vec<Case> {
-    let lists: [&[Case]; 37] = [
+    let lists: [&[Case]; 38] = [
         devices::CASES,
         properties::CASES,
         device_pairs::CASES,
@@ -75,6 +76,7 @@ pub fn all() -> Vec<Case> {
         fork::CASES,
         signals::CASES,
         plugin_files::CASES,
+        plugin_refusals::CASES,
         plugin_search::CASES,
         plugin_abi::CASES,
         plugin_failures::CASES,
