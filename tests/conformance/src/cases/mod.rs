@@ -40,10 +40,11 @@ mod slots;
 mod stream_kinds;
 mod stream_memory;
 mod streams;
+mod two_backends;
 
 /// Every case, area by area.
 pub fn all() -> Vec<Case> {
-    let lists: [&[Case]; 37] = [
+    let lists: [&[Case]; 38] = [
         devices::CASES,
         properties::CASES,
         device_pairs::CASES,
@@ -61,6 +62,7 @@ pub fn all() -> Vec<Case> {
         fills::CASES,
         pitched_copies::CASES,
         batched_copies::CASES,
+        two_backends::CASES,
         streams::CASES,
         default_stream::CASES,
         stream_kinds::CASES,
