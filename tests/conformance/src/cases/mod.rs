@@ -20,6 +20,7 @@ mod fills;
 mod fork;
 mod free;
 mod host_functions;
+mod library_folder;
 mod limits;
 mod managed_memory;
 mod memory;
@@ -44,7 +45,7 @@ mod two_backends;
 
 /// Every case, area by area.
 pub fn all() -> Vec<Case> {
-    let lists: [&[Case]; 38] = [
+    let lists: [&[Case]; 39] = [
         devices::CASES,
         properties::CASES,
         device_pairs::CASES,
@@ -78,6 +79,7 @@ pub fn all() -> Vec<Case> {
         signals::CASES,
         plugin_files::CASES,
         plugin_search::CASES,
+        library_folder::CASES,
         plugin_abi::CASES,
         plugin_failures::CASES,
         nvidia_start::CASES,
@@ -89,7 +91,7 @@ pub fn all() -> Vec<Case> {
 
 /// Every program that a case runs in a process of its own.
 pub fn programs() -> Vec<Program> {
-    let lists: [&[Program]; 14] = [
+    let lists: [&[Program]; 15] = [
         devices::PROGRAMS,
         out_of_memory::PROGRAMS,
         streams::PROGRAMS,
@@ -100,6 +102,7 @@ pub fn programs() -> Vec<Program> {
         fork::PROGRAMS,
         signals::PROGRAMS,
         plugin_files::PROGRAMS,
+        library_folder::PROGRAMS,
         plugin_abi::PROGRAMS,
         plugin_failures::PROGRAMS,
         nvidia_driver::PROGRAMS,
