@@ -9,6 +9,7 @@ mod batched_copies;
 mod capabilities;
 mod concurrency;
 mod copies;
+mod copies_half_way;
 mod default_stream;
 mod device_pairs;
 mod devices;
@@ -45,7 +46,7 @@ mod two_backends;
 
 /// Every case, area by area.
 pub fn all() -> Vec<Case> {
-    let lists: [&[Case]; 39] = [
+    let lists: [&[Case]; 40] = [
         devices::CASES,
         properties::CASES,
         device_pairs::CASES,
@@ -74,6 +75,7 @@ pub fn all() -> Vec<Case> {
         accounting::CASES,
         capabilities::CASES,
         concurrency::CASES,
+        copies_half_way::CASES,
         exit::CASES,
         fork::CASES,
         signals::CASES,
@@ -91,13 +93,14 @@ pub fn all() -> Vec<Case> {
 
 /// Every program that a case runs in a process of its own.
 pub fn programs() -> Vec<Program> {
-    let lists: [&[Program]; 15] = [
+    let lists: [&[Program]; 16] = [
         devices::PROGRAMS,
         out_of_memory::PROGRAMS,
         streams::PROGRAMS,
         slots::PROGRAMS,
         capabilities::PROGRAMS,
         concurrency::PROGRAMS,
+        copies_half_way::PROGRAMS,
         exit::PROGRAMS,
         fork::PROGRAMS,
         signals::PROGRAMS,

@@ -3,17 +3,15 @@
 //! Rule: what the host can reach is host memory to everybody else's copies, and a free in its own backend
 //! knows nothing of their streams, so to them it is pageable; what the host cannot reach is refused.
 
-use crate::address::Address;
 use crate::caller::Caller;
 use crate::case::Area;
 use crate::context::Context;
-use crate::extended::memory::Batch;
-use crate::extended::{Answer, Copy};
 use crate::gate::Gate;
 use crate::outcome::Checked;
 use crate::place::{Block, Place};
+use crate::way::{Ends, Way};
 use llaisys_runtime_core::Status;
-use llaisys_runtime_core::api::{CopyFlags, LlaisysCopy3D, LlaisysCopyRange, MemcpyKind, Stream};
+use llaisys_runtime_core::api::{MemcpyKind, Stream};
 
 cases! { Area::Copies;
     "C1" memory_of_another_backend_that_the_host_reaches_is_host_memory_to_every_copy [CpuBeside];
@@ -23,116 +21,6 @@ cases! { Area::Copies;
     "C4" a_copy_stays_inside_the_blocks_of_another_backend [CpuBeside];
     "C1" memory_of_a_gpu_is_out_of_reach_of_the_cpus_copies [CpuBeside, OwnMemory];
     "C1" memory_of_a_gpu_is_out_of_reach_of_the_cpus_fills [CpuBeside, OwnMemory];
-}
-
-/// The operations that copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    TwelveSync,
-    TwelveAsync,
-    Sync,
-    Async,
-    PitchedSync,
-    PitchedAsync,
-    Batched,
-}
-
-impl Way {
-    const ENQUEUED: [Way; 4] = [Way::TwelveAsync, Way::Async, Way::PitchedAsync, Way::Batched];
-    const ALL: [Way; 7] = [
-        Way::TwelveSync,
-        Way::TwelveAsync,
-        Way::Sync,
-        Way::Async,
-        Way::PitchedSync,
-        Way::PitchedAsync,
-        Way::Batched,
-    ];
-
-    fn is_of_the_twelve(self) -> bool {
-        matches!(self, Way::TwelveSync | Way::TwelveAsync)
-    }
-
-    fn operation(self) -> &'static str {
-        match self {
-            Way::TwelveSync | Way::Sync => "memcpy_sync",
-            Way::TwelveAsync | Way::Async => "memcpy_async",
-            Way::PitchedSync => "memcpy_3d_sync",
-            Way::PitchedAsync => "memcpy_3d_async",
-            Way::Batched => "memcpy_batch_async",
-        }
-    }
-
-    /// Makes the call; the twelve tell in the slot alone how it went.
-    fn copy(self, context: &Context, ends: Ends, kind: u32, stream: Stream) -> Answer {
-        let Ends { dst, src, size } = ends;
-        let plain = Copy { dst, src, size, kind, flags: CopyFlags::NONE };
-        // Two rows, one after the other, or one of an odd number of bytes.
-        let height = if size.is_multiple_of(2) { 2 } else { 1 };
-        let width = size as u64 / height;
-        let pitched = LlaisysCopy3D {
-            struct_size: size_of::<LlaisysCopy3D>() as u32,
-            kind,
-            dst: dst.pointer(),
-            dst_pitch: width,
-            dst_slice_height: height,
-            src: src.pointer(),
-            src_pitch: width,
-            src_slice_height: height,
-            width,
-            height,
-            depth: 1,
-        };
-        match self {
-            Way::TwelveSync => context.t.memcpy_sync(dst, src, size, kind),
-            Way::TwelveAsync => context.t.memcpy_async(dst, src, size, kind, stream),
-            Way::Sync => return context.x.memcpy_sync(0, plain),
-            Way::Async => return context.x.memcpy_async(0, plain, stream),
-            Way::PitchedSync => return context.x.memcpy_3d_sync(0, &pitched),
-            Way::PitchedAsync => return context.x.memcpy_3d_async(0, &pitched, stream),
-            Way::Batched => {
-                let half = size / 2;
-                let range = |at: usize, size: usize| LlaisysCopyRange {
-                    dst: dst.plus(at).pointer(),
-                    src: src.plus(at).pointer(),
-                    size: size as u64,
-                };
-                let ranges = [range(0, half), range(half, size - half)];
-                let batch = Batch { ranges: &ranges, kind, flags: CopyFlags::NONE };
-                return context.x.memcpy_batch_async(0, batch, stream);
-            }
-        }
-        Ok(())
-    }
-
-    /// A copy that must succeed.
-    fn must(self, context: &Context, ends: Ends, kind: u32, stream: Stream) -> Checked {
-        let what = format!("{self:?} of kind {kind}");
-        context.ok(self.copy(context, ends, kind, stream), &what)?;
-        context.clean(&what)
-    }
-
-    /// A copy that must be refused, with these words.
-    fn refused(self, context: &Context, ends: Ends, kind: u32, words: &str) -> Checked {
-        let what = format!("{self:?} of kind {kind}");
-        let answer = self.copy(context, ends, kind, Stream::DEFAULT);
-        ensure!(
-            self.is_of_the_twelve() || answer.is_err(),
-            "{what}: expected an error, found none"
-        );
-        let failure = context.refused(self.operation(), Status::InvalidValue, &what)?;
-        let told = failure.message.contains(words);
-        ensure!(told, "{what}: expected {words:?} in the message, found {:?}", failure.message);
-        Ok(())
-    }
-}
-
-/// From where to where, and how much.
-#[derive(Clone, Copy)]
-struct Ends {
-    dst: Address,
-    src: Address,
-    size: usize,
 }
 
 /// A backend that copies, another one that has the memory, and which memory that is.
