@@ -15,10 +15,12 @@ mod device_pairs;
 mod devices;
 mod elapsed;
 mod errors;
+mod errors_at_exit;
 mod events;
 mod exit;
 mod fills;
 mod fork;
+mod fork_in_host_function;
 mod free;
 mod host_functions;
 mod library_folder;
@@ -46,12 +48,13 @@ mod two_backends;
 
 /// Every case, area by area.
 pub fn all() -> Vec<Case> {
-    let lists: [&[Case]; 40] = [
+    let lists: [&[Case]; 42] = [
         devices::CASES,
         properties::CASES,
         device_pairs::CASES,
         pointers_and_links::CASES,
         errors::CASES,
+        errors_at_exit::CASES,
         out_of_memory::CASES,
         memory::CASES,
         free::CASES,
@@ -78,6 +81,7 @@ pub fn all() -> Vec<Case> {
         copies_half_way::CASES,
         exit::CASES,
         fork::CASES,
+        fork_in_host_function::CASES,
         signals::CASES,
         plugin_files::CASES,
         plugin_search::CASES,
@@ -93,7 +97,7 @@ pub fn all() -> Vec<Case> {
 
 /// Every program that a case runs in a process of its own.
 pub fn programs() -> Vec<Program> {
-    let lists: [&[Program]; 16] = [
+    let lists: [&[Program]; 18] = [
         devices::PROGRAMS,
         out_of_memory::PROGRAMS,
         streams::PROGRAMS,
@@ -101,8 +105,10 @@ pub fn programs() -> Vec<Program> {
         capabilities::PROGRAMS,
         concurrency::PROGRAMS,
         copies_half_way::PROGRAMS,
+        errors_at_exit::PROGRAMS,
         exit::PROGRAMS,
         fork::PROGRAMS,
+        fork_in_host_function::PROGRAMS,
         signals::PROGRAMS,
         plugin_files::PROGRAMS,
         library_folder::PROGRAMS,
