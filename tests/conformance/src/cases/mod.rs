@@ -29,6 +29,7 @@ mod managed_memory;
 mod memory;
 mod nvidia_driver;
 mod nvidia_failures;
+mod nvidia_recovery;
 mod nvidia_start;
 mod out_of_memory;
 mod pitched_copies;
@@ -48,7 +49,7 @@ mod two_backends;
 
 /// Every case, area by area.
 pub fn all() -> Vec<Case> {
-    let lists: [&[Case]; 42] = [
+    let lists: [&[Case]; 43] = [
         devices::CASES,
         properties::CASES,
         device_pairs::CASES,
@@ -91,13 +92,14 @@ pub fn all() -> Vec<Case> {
         nvidia_start::CASES,
         nvidia_driver::CASES,
         nvidia_failures::CASES,
+        nvidia_recovery::CASES,
     ];
     lists.concat()
 }
 
 /// Every program that a case runs in a process of its own.
 pub fn programs() -> Vec<Program> {
-    let lists: [&[Program]; 18] = [
+    let lists: [&[Program]; 19] = [
         devices::PROGRAMS,
         out_of_memory::PROGRAMS,
         streams::PROGRAMS,
@@ -116,6 +118,7 @@ pub fn programs() -> Vec<Program> {
         plugin_failures::PROGRAMS,
         nvidia_driver::PROGRAMS,
         nvidia_failures::PROGRAMS,
+        nvidia_recovery::PROGRAMS,
     ];
     lists.concat()
 }
