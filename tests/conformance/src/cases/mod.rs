@@ -22,6 +22,7 @@ mod fills;
 mod fork;
 mod fork_in_host_function;
 mod free;
+mod held_streams;
 mod host_functions;
 mod library_folder;
 mod limits;
@@ -49,7 +50,7 @@ mod two_backends;
 
 /// Every case, area by area.
 pub fn all() -> Vec<Case> {
-    let lists: [&[Case]; 43] = [
+    let lists: [&[Case]; 44] = [
         devices::CASES,
         properties::CASES,
         device_pairs::CASES,
@@ -71,6 +72,7 @@ pub fn all() -> Vec<Case> {
         two_backends::CASES,
         streams::CASES,
         default_stream::CASES,
+        held_streams::CASES,
         stream_kinds::CASES,
         events::CASES,
         elapsed::CASES,
