@@ -80,8 +80,11 @@ impl Scene {
 
 #[test]
 fn a_program_with_the_library_inside_knows_its_folder_whatever_it_is_called() {
-    let linked =
-        toolchain::link_static(Standard::C99, &[OBJECT.clone()], "with_the_library_inside");
+    let linked = toolchain::link_static(
+        Standard::C99,
+        std::slice::from_ref(&*OBJECT),
+        "with_the_library_inside",
+    );
     let scene = Scene::new("inside", &linked, None);
     let (home, trap) = (&scene.home, &scene.trap);
     let lie = trap.join("with_the_library_inside");
@@ -101,7 +104,8 @@ fn a_program_with_the_library_inside_knows_its_folder_whatever_it_is_called() {
 
 #[test]
 fn a_program_that_finds_the_library_in_a_relative_folder_has_its_backends_from_there() {
-    let linked = toolchain::link(Standard::C99, &[OBJECT.clone()], "with_the_library_beside");
+    let linked =
+        toolchain::link(Standard::C99, std::slice::from_ref(&*OBJECT), "with_the_library_beside");
     let library = toolchain::library_folder().join("libllaisys_runtime.so");
     let scene = Scene::new("beside", &linked, Some(&library));
     let (home, trap) = (&scene.home, &scene.trap);

@@ -44,8 +44,8 @@ struct Scene {
 impl Scene {
     fn new(context: &'static Context) -> Checked<Scene> {
         let shop = Workshop::new(context)?;
-        let (home, trap) = (shop.folder.folder("home")?, shop.folder.folder("trap")?);
-        for folder in ["home", "trap"] {
+        let (home, trap) = (shop.folder.folder("own")?, shop.folder.folder("trap")?);
+        for folder in ["own", "trap"] {
             let library = format!("{folder}/libllaisys_runtime.so");
             shop.folder.copy(&context.setup.library, &library)?;
             let name = format!("NAME=\"{folder}\"");
@@ -71,14 +71,14 @@ fn opened_by_a_relative_path_the_library_knows_its_folder(context: &'static Cont
     let above = scene.shop.folder.path();
     for (from, name) in [
         (scene.home.as_path(), "./libllaisys_runtime.so"),
-        (scene.home.as_path(), "../home/libllaisys_runtime.so"),
-        (scene.trap.as_path(), "../home/libllaisys_runtime.so"),
-        (above, "home/libllaisys_runtime.so"),
-        (above, "trap/../home/./libllaisys_runtime.so"),
+        (scene.home.as_path(), "../own/libllaisys_runtime.so"),
+        (scene.trap.as_path(), "../own/libllaisys_runtime.so"),
+        (above, "own/libllaisys_runtime.so"),
+        (above, "trap/../own/./libllaisys_runtime.so"),
     ] {
         let found = scene.names(from, name, None)?;
         let what = format!("opened as {name} in {}", from.display());
-        ensure_eq!(found, ["home"], "the backends of the library that was {what}");
+        ensure_eq!(found, ["own"], "the backends of the library that was {what}");
     }
     Ok(())
 }
@@ -87,7 +87,7 @@ fn found_by_the_systems_search_the_library_knows_its_folder(context: &'static Co
     let scene = Scene::new(context)?;
     // The search path of the process has a relative folder, so the system's name of the file has too.
     let found = scene.names(&scene.home, "libllaisys_runtime.so", None)?;
-    ensure_eq!(found, ["home"], "the backends of the library that the system found");
+    ensure_eq!(found, ["own"], "the backends of the library that the system found");
     Ok(())
 }
 
