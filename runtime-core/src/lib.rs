@@ -8,6 +8,7 @@
 //! | which kinds of device are there? | `device_type` |
 //! | where do backends come from, and why is one missing? | `registry`, `loader`, `candidate`, `trust` |
 //! | what is checked before a backend is called? | `managed`, with `pointers` and `streams` |
+//! | where does device memory come from? | `allocator`, counted by `accounting` |
 //! | which device is current on this thread? | `current` |
 //! | what happens at `fork`? | `fork`, `lock` over `futex` |
 //!
@@ -15,6 +16,7 @@
 
 pub mod abi;
 mod accounting;
+mod allocator;
 pub mod api;
 mod atomic;
 pub mod candidate;

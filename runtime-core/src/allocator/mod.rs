@@ -1,0 +1,576 @@
+//! The allocator of device memory: pools of blocks over segments that the backend allocated.
+//!
+//! ```text
+//!   malloc_device ──▶ thread cache ──▶ central lists ──▶ heap ──▶ segment of the backend
+//!                     (no lock)        (a batch)         (TLSF)   (its own malloc_device)
+//!   free_device ────▶ thread cache, if nobody can have work; otherwise it waits there, and goes in
+//!                     batches through the quarantine, behind marks
+//!   free_async ─────▶ the lane of its stream ──▶ that stream's next malloc_async
+//! ```
+//!
+//! | what | file |
+//! |---|---|
+//! | in which sizes small blocks come | `size_class` |
+//! | a thread's own blocks | `thread_cache` |
+//! | blocks for all threads | `central` |
+//! | pieces of segments | `heap` |
+//! | a block, live or free | `block`, over `record` and `pointers` |
+//! | freed while work may use it (M4) | `quarantine`, behind the ends of `sources` |
+//! | freed in a stream's order (M7) | `lanes` |
+//! | whether a backend has pools at all | `mode` |
+//!
+//! Rules: no lock is held while the backend runs, and one lock at a time. Blocks above [`LARGEST`] are
+//! the backend's own. What is kept beyond what is used is bounded: by 2 MiB in a thread and 8 MiB in the
+//! central lists of a device, 32 MiB in a stream's lane, an eighth of a small block, and segments
+//! nobody uses above 64 MiB go back.
+
+pub mod block;
+mod central;
+mod heap;
+mod lanes;
+pub mod mode;
+pub mod quarantine;
+mod size_class;
+pub mod sources;
+mod thread_cache;
+
+use crate::accounting::{Account, Shard};
+use crate::api::{Ordinal, Stream};
+use crate::device_type::DeviceType;
+use crate::error::{Error, Result};
+use crate::lock::{ForkLock, Mutex};
+use crate::pointers::{self, Place};
+use crate::status::Status;
+use block::{Block, Claimed, LARGE};
+use central::Central;
+use heap::{Heap, Range};
+use lanes::Lanes;
+use quarantine::{Batch, Fence, Mark, Quarantine};
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The largest size that comes from a pool.
+pub const LARGEST: usize = 64 << 20;
+
+/// Segments are multiples of this, a huge page.
+const SEGMENT: usize = 2 << 20;
+/// The largest segment that is asked for beyond what an allocation needs.
+const LARGEST_SEGMENT: usize = 256 << 20;
+/// A heap grows by this part of what it has, which bounds what a new segment can waste.
+const GROWTH: usize = 16;
+/// Sizes above all classes are multiples of this.
+const PAGE: usize = 4096;
+/// The bytes that a heap may keep in segments that nobody uses.
+const KEPT: usize = 64 << 20;
+
+/// What a pool asks of its backend. No lock is held meanwhile.
+pub trait Backing {
+    /// Allocates a segment.
+    ///
+    /// # Errors
+    /// As for `malloc_device`.
+    fn reserve(&self, device: Ordinal, size: usize) -> Result<usize>;
+
+    /// Gives a segment back that nobody uses.
+    fn release(&self, device: Ordinal, base: usize);
+
+    /// What stands between what was freed until now and its use.
+    fn fence(&self) -> Fence;
+
+    /// What stands on a stream, which is kept alive by the caller.
+    fn fence_of(&self, device: Ordinal, stream: Stream) -> Fence;
+
+    /// Takes out the marks that were reached; with `wait`, waits for all. Whether none is left.
+    fn pass(&self, marks: &mut Vec<Arc<Mark>>, wait: bool) -> bool;
+}
+
+/// The memory of one device.
+pub struct Pool {
+    slot: usize,
+    place: Place,
+    account: &'static Account,
+    central: Mutex<Central>,
+    /// Blocks that have a class, apart from the others: small ones that live long would keep large
+    /// pieces from becoming one.
+    small: Mutex<Heap>,
+    large: Mutex<Heap>,
+    quarantine: Mutex<Quarantine>,
+    /// How many batches wait, and one for blocks that are behind no marks.
+    waiting: AtomicUsize,
+    lanes: Lanes,
+}
+
+static NEXT_SLOT: AtomicUsize = AtomicUsize::new(0);
+
+impl Pool {
+    /// A pool that holds nothing yet.
+    pub fn new(
+        owner: DeviceType,
+        device: Ordinal,
+        on_host: bool,
+        account: &'static Account,
+    ) -> Pool {
+        Pool {
+            slot: NEXT_SLOT.fetch_add(1, Ordering::Relaxed),
+            place: Place { owner, device, on_host },
+            account,
+            central: Mutex::new(Central::new()),
+            small: Mutex::new(Heap::new()),
+            large: Mutex::new(Heap::new()),
+            quarantine: Mutex::new(Quarantine::new()),
+            waiting: AtomicUsize::new(0),
+            lanes: Lanes::new(),
+        }
+    }
+
+    /// The shortest way: a block of the thread's own, counted in its shard. `None` where there is none, or
+    /// where it takes more than that.
+    #[inline(always)]
+    pub fn take(&self, size: usize) -> Option<*mut c_void> {
+        if size.wrapping_sub(1) >= size_class::LARGEST || self.account.has_limit() {
+            return None;
+        }
+        let (pointer, is_full) = thread_cache::with(self.slot, |cache| {
+            let block = cache.pop(size_class::of(size))?;
+            Some((block.hand_out(size), cache.shard.allocated(size as u64)))
+        })??;
+        if is_full {
+            self.fold();
+        }
+        Some(pointer)
+    }
+
+    /// A block of `size` bytes, at most [`LARGEST`], which is the caller's to hand out. Nothing is counted.
+    ///
+    /// # Errors
+    /// As for `malloc_device` of the backend.
+    pub fn allocate(&'static self, size: usize, backing: &dyn Backing) -> Result<Block> {
+        thread_cache::open(self.slot, self);
+        if size > size_class::LARGEST {
+            self.settle(backing, false);
+            return self.allocate_large(size.next_multiple_of(PAGE), backing);
+        }
+        let class = size_class::of(size);
+        if let Some(block) = self.own(class) {
+            return Ok(block);
+        }
+        self.settle(backing, false);
+        if let Some(block) = self.own(class) {
+            return Ok(block);
+        }
+        let mut blocks = self.central.lock().take(class);
+        if blocks.is_empty() {
+            blocks = self.carve(class, backing)?;
+        }
+        let Some(block) = blocks.pop() else {
+            return Err(Error::new(Status::Internal, "a heap that was grown has no room"));
+        };
+        // The lowest addresses last, so that they are the next.
+        blocks.reverse();
+        let left = thread_cache::with(self.slot, |cache| {
+            for block in blocks.drain(..) {
+                cache.push(class, block);
+            }
+        });
+        if left.is_none() {
+            self.central.lock().put(blocks);
+        }
+        Ok(block)
+    }
+
+    fn own(&self, class: usize) -> Option<Block> {
+        thread_cache::with(self.slot, |cache| cache.pop(class))?
+    }
+
+    /// A batch of blocks of a class from the heap.
+    fn carve(&self, class: usize, backing: &dyn Backing) -> Result<Vec<Block>> {
+        let (bytes, batch) = (size_class::bytes(class), size_class::batch(class));
+        let mut run = self.small.lock().allocate_run(bytes, batch);
+        if run.is_empty() {
+            run = self.grow(&self.small, bytes, backing, |heap| heap.allocate_run(bytes, batch))?;
+        }
+        self.enter(&run, bytes, class)
+    }
+
+    fn allocate_large(&self, bytes: usize, backing: &dyn Backing) -> Result<Block> {
+        let found = self.large.lock().allocate(bytes);
+        let run = match found {
+            Some(piece) => vec![piece],
+            None => {
+                let take = |heap: &mut Heap| heap.allocate(bytes).into_iter().collect();
+                self.grow(&self.large, bytes, backing, take)?
+            }
+        };
+        let mut blocks = self.enter(&run, bytes, LARGE)?;
+        blocks.pop().ok_or_else(|| Error::new(Status::Internal, "a grown heap has no room"))
+    }
+
+    /// Puts pieces into the table of all pointers, as free blocks.
+    fn enter(
+        &self,
+        run: &[(heap::PieceId, usize)],
+        bytes: usize,
+        class: usize,
+    ) -> Result<Vec<Block>> {
+        let bases = run.iter().map(|(_, base)| *base);
+        let records = pointers::insert_pooled(self.place, class, bytes, bases)?;
+        let block =
+            |(record, (piece, _)): (_, &(heap::PieceId, usize))| Block::new(record, *piece, bytes);
+        Ok(records.into_iter().zip(run).map(block).collect())
+    }
+
+    /// Gets a segment for at least one piece of `bytes`, and takes from the heap.
+    fn grow<T>(
+        &self,
+        heap: &Mutex<Heap>,
+        bytes: usize,
+        backing: &dyn Backing,
+        take: impl FnOnce(&mut Heap) -> T,
+    ) -> Result<T> {
+        let part = heap.lock().reserved() / GROWTH;
+        let most = part.clamp(SEGMENT, LARGEST_SEGMENT);
+        let mut size = bytes.max(most).next_multiple_of(SEGMENT);
+        let device = self.place.device;
+        let base = match backing.reserve(device, size) {
+            Err(error) if error.status() == Status::OutOfMemory && size > bytes => {
+                size = bytes;
+                backing.reserve(device, size)?
+            }
+            outcome => outcome?,
+        };
+        let mut heap = heap.lock();
+        heap.grow(Range { base, size });
+        Ok(take(&mut heap))
+    }
+
+    /// Takes a freed block in. `is_at_rest`: nothing can be pending that uses it.
+    #[inline(always)]
+    pub fn free(&'static self, freed: Claimed, is_at_rest: bool, backing: &dyn Backing) {
+        let Claimed { block, size, class, .. } = freed;
+        let done = thread_cache::with(self.slot, |cache| {
+            let is_full = cache.shard.freed(size as u64);
+            let next = if !is_at_rest {
+                if cache.push_waiting(block) { Next::Settle } else { Next::Nothing }
+            } else if class == LARGE {
+                Next::Return
+            } else if cache.push(class, block) {
+                Next::Spill
+            } else {
+                Next::Nothing
+            };
+            (next, is_full)
+        });
+        match done {
+            Some((Next::Nothing, false)) => {}
+            Some((next, is_full)) => self.after_free(next, is_full, block, backing),
+            None => self.free_without_cache(freed, backing),
+        }
+    }
+
+    #[cold]
+    fn after_free(&'static self, next: Next, is_full: bool, block: Block, backing: &dyn Backing) {
+        if is_full {
+            self.fold();
+        }
+        match next {
+            Next::Nothing => {}
+            Next::Settle => self.settle(backing, true),
+            Next::Return => self.put_heap(vec![block], backing),
+            Next::Spill => {
+                let class = block.class();
+                let spilt = thread_cache::with(self.slot, |cache| cache.spill(class));
+                self.put_central(spilt.unwrap_or_default(), backing);
+            }
+        }
+    }
+
+    #[cold]
+    fn free_without_cache(&'static self, freed: Claimed, backing: &dyn Backing) {
+        self.account.freed(freed.size as u64);
+        self.quarantine.lock().put_unfenced([freed.block]);
+        self.waiting.fetch_add(1, Ordering::Release);
+        self.settle(backing, true);
+    }
+
+    /// Takes in a block that was freed in the order of a stream, which the caller keeps alive, and which is
+    /// done with it behind what it has now. The caller has counted it.
+    pub fn free_on(&'static self, block: Block, key: lanes::Key, backing: &dyn Backing) {
+        let older = self.lanes.put(key, block);
+        if older.is_empty() {
+            return;
+        }
+        match backing.fence_of(self.place.device, key.0) {
+            Fence::Over => self.put_ready(older, backing),
+            Fence::Until(until) => self.push(Batch { blocks: older, until }),
+            Fence::Unknown => self.push_unfenced(older),
+        }
+    }
+
+    /// A block that this very stream freed.
+    pub fn take_of(&self, key: lanes::Key, size: usize) -> Option<Block> {
+        self.lanes.take(key, size)
+    }
+
+    /// A stream ends: what it freed waits for its end.
+    pub fn end_lane(&self, key: lanes::Key) {
+        self.push_unfenced(self.lanes.end(key));
+    }
+
+    fn push(&self, batch: Batch) {
+        self.quarantine.lock().push(batch);
+        self.waiting.fetch_add(1, Ordering::Release);
+    }
+
+    fn push_unfenced(&self, blocks: Vec<Block>) {
+        if !blocks.is_empty() {
+            self.quarantine.lock().put_unfenced(blocks);
+            self.waiting.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Finds out which freed blocks need not wait any longer, and puts the thread's own behind marks when
+    /// there are enough of them, or when it `must`.
+    #[cold]
+    fn settle(&'static self, backing: &dyn Backing, must: bool) {
+        let own = thread_cache::with(self.slot, |cache| {
+            let is_due = must || cache.is_worth_asking();
+            if is_due { cache.take_waiting() } else { Vec::new() }
+        });
+        let mut blocks = own.unwrap_or_default();
+        if self.waiting.load(Ordering::Acquire) != 0 {
+            blocks.extend(self.quarantine.lock().take_unfenced());
+            self.collect(backing, false);
+        }
+        if blocks.is_empty() {
+            return;
+        }
+        match backing.fence() {
+            Fence::Over => self.put_ready(blocks, backing),
+            Fence::Until(until) => self.push(Batch { blocks, until }),
+            Fence::Unknown => self.push_unfenced(blocks),
+        }
+    }
+
+    /// Takes in the batches whose marks were reached, from the oldest on; with `wait`, waits for the first
+    /// one. Whether there was one.
+    fn collect(&'static self, backing: &dyn Backing, wait: bool) -> bool {
+        let mut found = false;
+        loop {
+            let popped = self.quarantine.lock().pop();
+            let Some(mut batch) = popped else {
+                let quarantine = self.quarantine.lock();
+                if quarantine.is_empty() {
+                    self.waiting.store(0, Ordering::Release);
+                }
+                return found;
+            };
+            if !backing.pass(&mut batch.until, wait && !found) {
+                self.quarantine.lock().put_back(batch);
+                self.waiting.fetch_add(1, Ordering::Release);
+                return found;
+            }
+            found = true;
+            self.put_ready(batch.blocks, backing);
+        }
+    }
+
+    /// Takes in blocks that any stream may use: into the thread's cache, while there is room, or the
+    /// central lists; large ones into the heap.
+    fn put_ready(&self, blocks: Vec<Block>, backing: &dyn Backing) {
+        let (large, mut small): (Vec<_>, Vec<_>) =
+            blocks.into_iter().partition(|block| block.class() == LARGE);
+        thread_cache::with(self.slot, |cache| {
+            while let Some(block) = small.pop() {
+                if cache.push(block.class(), block) {
+                    small.extend(cache.spill(block.class()));
+                    break;
+                }
+            }
+        });
+        self.put_central(small, backing);
+        self.put_heap(large, backing);
+    }
+
+    fn put_central(&self, blocks: Vec<Block>, backing: &dyn Backing) {
+        if blocks.is_empty() {
+            return;
+        }
+        let mut central = self.central.lock();
+        central.put(blocks);
+        let above = central.overflow();
+        drop(central);
+        self.put_heap(above, backing);
+    }
+
+    /// Gives blocks back to the heap, and segments that nobody uses to the backend when there are many.
+    fn put_heap(&self, blocks: Vec<Block>, backing: &dyn Backing) {
+        if blocks.is_empty() {
+            return;
+        }
+        let freed = blocks.iter().map(|block| (block.class() == LARGE, block.piece()));
+        let freed: Vec<(bool, heap::PieceId)> = freed.collect();
+        pointers::remove_pooled(blocks.iter().map(|block| (block.record(), block.bytes())));
+        for (is_large, heap) in [(false, &self.small), (true, &self.large)] {
+            let mut pieces = freed.iter().filter(|(large, _)| *large == is_large).peekable();
+            if pieces.peek().is_none() {
+                continue;
+            }
+            let mut heap = heap.lock();
+            pieces.for_each(|(_, piece)| heap.release(*piece));
+            let unused = heap.shrink(KEPT);
+            drop(heap);
+            self.give_back(unused, backing);
+        }
+    }
+
+    fn give_back(&self, segments: Vec<Range>, backing: &dyn Backing) {
+        for segment in segments {
+            backing.release(self.place.device, segment.base);
+        }
+    }
+
+    /// Gives up what is cached and unused until at most `keep` bytes are: the thread's own, the central lists,
+    /// what need not wait any longer, what streams keep for themselves.
+    pub fn trim(&'static self, keep: usize, backing: &dyn Backing) {
+        let own = thread_cache::with(self.slot, |cache| cache.drain());
+        let (mut ready, waiting) = own.unwrap_or_default();
+        self.push_unfenced(waiting);
+        self.push_unfenced(self.lanes.drain());
+        self.settle(backing, true);
+        // What settled went to the thread's cache again.
+        let settled = thread_cache::with(self.slot, |cache| cache.drain().0);
+        ready.extend(settled.unwrap_or_default());
+        ready.extend(self.central.lock().drain());
+        self.put_heap(ready, backing);
+        let (small, large) = (self.small.lock().free_bytes(), self.large.lock().free_bytes());
+        let mut excess = (small + large).saturating_sub(keep);
+        for heap in [&self.large, &self.small] {
+            let mut heap = heap.lock();
+            let keep = heap.unused_bytes().saturating_sub(excess);
+            let unused = heap.shrink(keep);
+            drop(heap);
+            excess -= unused.iter().map(|segment| segment.size).sum::<usize>().min(excess);
+            self.give_back(unused, backing);
+        }
+    }
+
+    /// Waits until some freed memory need not wait any longer, and trims; false when none waits.
+    pub fn wait(&'static self, backing: &dyn Backing) -> bool {
+        let found = self.collect(backing, true);
+        if found {
+            self.trim(0, backing);
+        }
+        found
+    }
+
+    /// The bytes that were freed and wait for work.
+    pub fn waiting_bytes(&self) -> usize {
+        self.quarantine.lock().bytes()
+    }
+
+    /// What holds the memory, for people.
+    pub fn report(&self) -> String {
+        let (waiting, central, lanes) =
+            (self.quarantine.lock().bytes(), self.central.lock().bytes(), self.lanes.bytes());
+        let of = |heap: &Mutex<Heap>| {
+            let heap = heap.lock();
+            (heap.reserved(), heap.free_bytes(), heap.largest())
+        };
+        let (small, large) = (of(&self.small), of(&self.large));
+        format!(
+            "the pool holds {} bytes: {} free in its heap (the largest piece {}), {} free in its \
+             lists, {lanes} kept by streams, {waiting} freed and waiting for work",
+            small.0 + large.0,
+            small.1 + large.1,
+            small.2.max(large.2),
+            central,
+        )
+    }
+
+    /// The bytes that the pool has from the backend.
+    pub fn reserved(&self) -> usize {
+        self.small.lock().reserved() + self.large.lock().reserved()
+    }
+
+    /// The device's account.
+    pub fn account(&self) -> &'static Account {
+        self.account
+    }
+
+    /// Counts a block that was handed out; no limit is set.
+    pub fn count(&self, size: usize) {
+        match thread_cache::with(self.slot, |cache| cache.shard.allocated(size as u64)) {
+            Some(false) => {}
+            Some(true) => self.fold(),
+            None => {
+                self.account.add(size as u64);
+                self.account.allocated();
+            }
+        }
+    }
+
+    /// Counts a block that came back.
+    pub fn uncount(&self, size: usize) {
+        match thread_cache::with(self.slot, |cache| cache.shard.freed(size as u64)) {
+            Some(false) => {}
+            Some(true) => self.fold(),
+            None => self.account.freed(size as u64),
+        }
+    }
+
+    #[cold]
+    fn fold(&self) {
+        let shard = thread_cache::with(self.slot, |cache| cache.shard);
+        if let Some(shard) = shard {
+            self.account.fold(shard);
+        }
+    }
+
+    /// Takes in what a thread had that ends.
+    fn take_back(&self, ready: Vec<Block>, waiting: Vec<Block>, shard: &'static Shard) {
+        self.central.lock().put(ready);
+        self.push_unfenced(waiting);
+        self.account.close(shard);
+    }
+
+    /// Before a fork: keeps the locks. The account's is its owner's to keep.
+    pub fn hold(&self) {
+        self.central.hold();
+        self.small.hold();
+        self.large.hold();
+        self.quarantine.hold();
+        self.lanes.hold();
+    }
+
+    /// After a fork: releases them.
+    ///
+    /// # Safety
+    /// - `hold` was called before the fork, on the thread that forked.
+    pub unsafe fn release(&self) {
+        // SAFETY: by the contract above.
+        unsafe {
+            self.central.release();
+            self.small.release();
+            self.large.release();
+            self.quarantine.release();
+            self.lanes.release();
+        }
+    }
+
+    /// In the child of a fork, where no work of the parent's is.
+    pub fn forget_work(&self) {
+        self.quarantine.lock().forget_work();
+    }
+}
+
+/// What a free leaves to be done.
+enum Next {
+    Nothing,
+    /// The thread has too many blocks of a class.
+    Spill,
+    /// Enough blocks wait to be put behind marks.
+    Settle,
+    /// The block goes to the heap.
+    Return,
+}
