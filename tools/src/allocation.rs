@@ -10,8 +10,8 @@ use crate::runtime;
 use crate::samples::{self, Answers, Plan, Sample, Summary};
 use crate::trace::{self, Operation, Trace};
 use crate::twelve::Twelve;
-use llaisys_runtime::core::Result;
 use llaisys_runtime::core::api::LlaisysMemoryStatistics;
+use llaisys_runtime::core::{Error, Result, Status};
 use std::ffi::{CStr, c_void};
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -189,18 +189,22 @@ impl Case {
             return Err(failed.unwrap_or_else(runtime::failure));
         }
         let mut theirs_most = 0;
-        // SAFETY: both only look at, or tidy up, the C library's heap.
-        unsafe { libc::malloc_trim(0) };
         let held = || {
-            // SAFETY: as above.
+            // SAFETY: only looks at the C library's heap.
             let now = unsafe { libc::mallinfo2() };
-            now.arena + now.hblkhd
+            (now.arena, now.hblkhd)
         };
-        let before = held();
-        let _ = replay(&trace, CLibrary, &mut |_| {
-            theirs_most = theirs_most.max(held().saturating_sub(before));
+        // Our segments are the C library's too, mapped each for itself.
+        let (_, mapped) = held();
+        let played = replay(&trace, CLibrary, &mut |_| {
+            let (arena, now) = held();
+            theirs_most = theirs_most.max(arena + now.saturating_sub(mapped));
             Some(())
         });
+        if played.is_none() {
+            let message = "the C library's malloc found no memory";
+            return Err(Error::new(Status::OutOfMemory, message));
+        }
         let peak = trace.peak as f64;
         let share = (most as f64 / peak, theirs_most as f64 / peak);
         let (goal, name) = (self.goal(), self.name());

@@ -30,6 +30,8 @@ struct Piece {
     previous: u32,
     next: u32,
     is_free: bool,
+    /// Of the first piece of a segment: what the segment was taken in with.
+    origin: PieceId,
 }
 
 impl Piece {
@@ -45,6 +47,8 @@ pub struct Range {
     pub base: usize,
     /// In bytes.
     pub size: usize,
+    /// Of a segment: the piece of another heap that it is; 0 where that says nothing.
+    pub origin: PieceId,
 }
 
 /// The pieces of a device's segments.
@@ -106,7 +110,7 @@ impl Heap {
 
     /// Takes in a segment; its base and size are multiples of the granule.
     pub fn grow(&mut self, segment: Range) {
-        let Range { base, size } = segment;
+        let Range { base, size, origin } = segment;
         let piece = Piece {
             base,
             size,
@@ -115,6 +119,7 @@ impl Heap {
             previous: NONE,
             next: NONE,
             is_free: false,
+            origin,
         };
         let id = self.number(piece);
         self.reserved += size;
@@ -187,7 +192,7 @@ impl Heap {
             }
             self.take(id);
             let piece = &mut self.pieces[id as usize];
-            segments.push(Range { base: piece.base, size: piece.size });
+            segments.push(Range { base: piece.base, size: piece.size, origin: piece.origin });
             self.reserved -= piece.size;
             piece.size = 0;
             self.spare.push(id);
@@ -295,6 +300,7 @@ impl Heap {
             previous: NONE,
             next: NONE,
             is_free: false,
+            origin: 0,
         };
         piece.size = size;
         let after = rest.after;
@@ -388,7 +394,7 @@ mod tests {
                     let size = ((1 << magnitude) + below(1 << magnitude)) * GRANULE;
                     let (id, base) = heap.allocate(size).unwrap_or_else(|| {
                         let size = size.max(4 << 20);
-                        heap.grow(Range { base: START + segments * (16 << 20), size });
+                        heap.grow(Range { base: START + segments * (16 << 20), size, origin: 7 });
                         segments += 1;
                         heap.allocate(size).expect("it was grown")
                     });
@@ -421,7 +427,7 @@ mod tests {
     fn a_run_is_side_by_side_and_as_long_as_there_is_room() {
         let mut heap = Heap::new();
         assert!(heap.allocate_run(GRANULE, 8).is_empty());
-        heap.grow(Range { base: START, size: 10 * GRANULE });
+        heap.grow(Range { base: START, size: 10 * GRANULE, origin: 7 });
         let run = heap.allocate_run(GRANULE, 8);
         let bases: Vec<usize> = run.iter().map(|(_, base)| *base).collect();
         assert_eq!(bases, (0..8).map(|index| START + index * GRANULE).collect::<Vec<_>>());
@@ -435,7 +441,7 @@ mod tests {
     fn segments_in_use_stay_and_the_others_go_until_few_enough_bytes_are_free() {
         let mut heap = Heap::new();
         for index in 0..4 {
-            heap.grow(Range { base: START + index * 0x10_0000, size: 16 * GRANULE });
+            heap.grow(Range { base: START + index * 0x10_0000, size: 16 * GRANULE, origin: 7 });
         }
         let (id, base) = heap.allocate(GRANULE).expect("there is room");
         assert_eq!(heap.unused_bytes(), 48 * GRANULE);
@@ -443,6 +449,9 @@ mod tests {
         assert_eq!(heap.shrink(0).len(), 1);
         assert_eq!((heap.reserved(), heap.free_bytes()), (16 * GRANULE, 15 * GRANULE));
         heap.release(id);
-        assert_eq!(heap.shrink(0), [Range { base: base & !0xf_ffff, size: 16 * GRANULE }]);
+        assert_eq!(
+            heap.shrink(0),
+            [Range { base: base & !0xf_ffff, size: 16 * GRANULE, origin: 7 }]
+        );
     }
 }

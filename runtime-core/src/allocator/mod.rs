@@ -64,6 +64,9 @@ const PAGE: usize = 4096;
 /// The bytes that a heap may keep in segments that nobody uses.
 const KEPT: usize = 64 << 20;
 
+/// The same of the heap for small blocks.
+const KEPT_SMALL: usize = 4 << 20;
+
 /// What a pool asks of its backend. No lock is held meanwhile.
 pub trait Backing {
     /// Allocates a segment.
@@ -91,10 +94,11 @@ pub struct Pool {
     place: Place,
     account: &'static Account,
     central: Mutex<Central>,
-    /// Blocks that have a class, apart from the others: small ones that live long would keep large
-    /// pieces from becoming one.
-    small: Mutex<Heap>,
+    /// Over the backend's segments.
     large: Mutex<Heap>,
+    /// For blocks that have a class, over pieces of the other heap: small ones that live long would keep
+    /// large pieces from becoming one.
+    small: Mutex<Heap>,
     quarantine: Mutex<Quarantine>,
     /// How many batches wait, and one for blocks that are behind no marks.
     waiting: AtomicUsize,
@@ -163,9 +167,7 @@ impl Pool {
         if blocks.is_empty() {
             blocks = self.carve(class, backing)?;
         }
-        let Some(block) = blocks.pop() else {
-            return Err(Error::new(Status::Internal, "a heap that was grown has no room"));
-        };
+        let block = blocks.pop().ok_or_else(no_room)?;
         // The lowest addresses last, so that they are the next.
         blocks.reverse();
         let left = thread_cache::with(self.slot, |cache| {
@@ -188,22 +190,42 @@ impl Pool {
         let (bytes, batch) = (size_class::bytes(class), size_class::batch(class));
         let mut run = self.small.lock().allocate_run(bytes, batch);
         if run.is_empty() {
-            run = self.grow(&self.small, bytes, backing, |heap| heap.allocate_run(bytes, batch))?;
+            let (origin, base) = self.piece(SEGMENT, backing)?;
+            let mut small = self.small.lock();
+            small.grow(Range { base, size: SEGMENT, origin });
+            run = small.allocate_run(bytes, batch);
         }
         self.enter(&run, bytes, class)
     }
 
     fn allocate_large(&self, bytes: usize, backing: &dyn Backing) -> Result<Block> {
-        let found = self.large.lock().allocate(bytes);
-        let run = match found {
-            Some(piece) => vec![piece],
-            None => {
-                let take = |heap: &mut Heap| heap.allocate(bytes).into_iter().collect();
-                self.grow(&self.large, bytes, backing, take)?
-            }
-        };
+        let run = [self.piece(bytes, backing)?];
         let mut blocks = self.enter(&run, bytes, LARGE)?;
-        blocks.pop().ok_or_else(|| Error::new(Status::Internal, "a grown heap has no room"))
+        blocks.pop().ok_or_else(no_room)
+    }
+
+    /// A piece of the backend's memory.
+    fn piece(&self, bytes: usize, backing: &dyn Backing) -> Result<(heap::PieceId, usize)> {
+        let (found, reserved) = {
+            let mut large = self.large.lock();
+            (large.allocate(bytes), large.reserved())
+        };
+        if let Some(piece) = found {
+            return Ok(piece);
+        }
+        let more = (reserved / GROWTH).clamp(SEGMENT, LARGEST_SEGMENT);
+        let mut size = bytes.max(more).next_multiple_of(SEGMENT);
+        let device = self.place.device;
+        let base = match backing.reserve(device, size) {
+            Err(error) if error.status() == Status::OutOfMemory && size > bytes => {
+                size = bytes;
+                backing.reserve(device, size)?
+            }
+            outcome => outcome?,
+        };
+        let mut large = self.large.lock();
+        large.grow(Range { base, size, origin: 0 });
+        large.allocate(bytes).ok_or_else(no_room)
     }
 
     /// Puts pieces into the table of all pointers, as free blocks.
@@ -218,30 +240,6 @@ impl Pool {
         let block =
             |(record, (piece, _)): (_, &(heap::PieceId, usize))| Block::new(record, *piece, bytes);
         Ok(records.into_iter().zip(run).map(block).collect())
-    }
-
-    /// Gets a segment for at least one piece of `bytes`, and takes from the heap.
-    fn grow<T>(
-        &self,
-        heap: &Mutex<Heap>,
-        bytes: usize,
-        backing: &dyn Backing,
-        take: impl FnOnce(&mut Heap) -> T,
-    ) -> Result<T> {
-        let part = heap.lock().reserved() / GROWTH;
-        let most = part.clamp(SEGMENT, LARGEST_SEGMENT);
-        let mut size = bytes.max(most).next_multiple_of(SEGMENT);
-        let device = self.place.device;
-        let base = match backing.reserve(device, size) {
-            Err(error) if error.status() == Status::OutOfMemory && size > bytes => {
-                size = bytes;
-                backing.reserve(device, size)?
-            }
-            outcome => outcome?,
-        };
-        let mut heap = heap.lock();
-        heap.grow(Range { base, size });
-        Ok(take(&mut heap))
     }
 
     /// Takes a freed block in. `is_at_rest`: nothing can be pending that uses it.
@@ -411,17 +409,18 @@ impl Pool {
         let freed = blocks.iter().map(|block| (block.class() == LARGE, block.piece()));
         let freed: Vec<(bool, heap::PieceId)> = freed.collect();
         pointers::remove_pooled(blocks.iter().map(|block| (block.record(), block.bytes())));
-        for (is_large, heap) in [(false, &self.small), (true, &self.large)] {
-            let mut pieces = freed.iter().filter(|(large, _)| *large == is_large).peekable();
-            if pieces.peek().is_none() {
-                continue;
-            }
-            let mut heap = heap.lock();
-            pieces.for_each(|(_, piece)| heap.release(*piece));
-            let unused = heap.shrink(KEPT);
-            drop(heap);
-            self.give_back(unused, backing);
+        let (large, small): (Vec<_>, Vec<_>) = freed.into_iter().partition(|(large, _)| *large);
+        let mut origins = Vec::new();
+        if !small.is_empty() {
+            let mut heap = self.small.lock();
+            small.iter().for_each(|(_, piece)| heap.release(*piece));
+            origins.extend(heap.shrink(KEPT_SMALL).iter().map(|segment| segment.origin));
         }
+        let mut heap = self.large.lock();
+        large.iter().map(|(_, piece)| piece).chain(&origins).for_each(|piece| heap.release(*piece));
+        let unused = heap.shrink(KEPT);
+        drop(heap);
+        self.give_back(unused, backing);
     }
 
     fn give_back(&self, segments: Vec<Range>, backing: &dyn Backing) {
@@ -443,16 +442,17 @@ impl Pool {
         ready.extend(settled.unwrap_or_default());
         ready.extend(self.central.lock().drain());
         self.put_heap(ready, backing);
-        let (small, large) = (self.small.lock().free_bytes(), self.large.lock().free_bytes());
-        let mut excess = (small + large).saturating_sub(keep);
-        for heap in [&self.large, &self.small] {
-            let mut heap = heap.lock();
-            let keep = heap.unused_bytes().saturating_sub(excess);
-            let unused = heap.shrink(keep);
-            drop(heap);
-            excess -= unused.iter().map(|segment| segment.size).sum::<usize>().min(excess);
-            self.give_back(unused, backing);
-        }
+        let (segments, small) = {
+            let mut small = self.small.lock();
+            (small.shrink(0), small.free_bytes())
+        };
+        let mut large = self.large.lock();
+        segments.iter().for_each(|segment| large.release(segment.origin));
+        let excess = (small + large.free_bytes()).saturating_sub(keep);
+        let kept = large.unused_bytes().saturating_sub(excess);
+        let unused = large.shrink(kept);
+        drop(large);
+        self.give_back(unused, backing);
     }
 
     /// Waits until some freed memory need not wait any longer, and trims; false when none waits.
@@ -481,7 +481,7 @@ impl Pool {
         format!(
             "the pool holds {} bytes: {} free in its heap (the largest piece {}), {} free in its \
              lists, {lanes} kept by streams, {waiting} freed and waiting for work",
-            small.0 + large.0,
+            large.0,
             small.1 + large.1,
             small.2.max(large.2),
             central,
@@ -490,7 +490,7 @@ impl Pool {
 
     /// The bytes that the pool has from the backend.
     pub fn reserved(&self) -> usize {
-        self.small.lock().reserved() + self.large.lock().reserved()
+        self.large.lock().reserved()
     }
 
     /// The device's account.
@@ -562,6 +562,11 @@ impl Pool {
     pub fn forget_work(&self) {
         self.quarantine.lock().forget_work();
     }
+}
+
+#[cold]
+fn no_room() -> Error {
+    Error::new(Status::Internal, "a heap that was grown has no room")
 }
 
 /// What a free leaves to be done.

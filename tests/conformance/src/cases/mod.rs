@@ -4,6 +4,7 @@ use crate::case::Case;
 use crate::program::Program;
 
 mod accounting;
+mod allocator;
 mod async_copies;
 mod batched_copies;
 mod capabilities;
@@ -43,7 +44,7 @@ mod streams;
 
 /// Every case, area by area.
 pub fn all() -> Vec<Case> {
-    let lists: [&[Case]; 37] = [
+    let lists: [&[Case]; 38] = [
         devices::CASES,
         properties::CASES,
         device_pairs::CASES,
@@ -52,6 +53,7 @@ pub fn all() -> Vec<Case> {
         out_of_memory::CASES,
         memory::CASES,
         free::CASES,
+        allocator::CASES,
         limits::CASES,
         stream_memory::CASES,
         managed_memory::CASES,
