@@ -183,7 +183,12 @@ impl<B: RuntimeApi> Managed<B> {
         call: &impl Fn(&B) -> Result<*mut c_void>,
     ) -> Result<*mut c_void> {
         if kind == MemoryKind::Host {
-            return self.on(device, call);
+            return if self.host_memory {
+                // The pools' memory is the host's too.
+                self.make_room_for(device, size, || self.on(device, call))
+            } else {
+                self.on(device, call)
+            };
         }
         let account = self.accounts.device(device)?;
         self.reserve(account, device, size)?;
