@@ -267,10 +267,10 @@ fn compared(command: &mut Command) -> Vec<Value> {
 fn a_call_is_measured_on_the_cpu() {
     let bench = ["bench", "dispatch", "--device", "cpu", "--runs", "3"];
     let lines = compared(command(&bench).arg("--json"));
-    assert_eq!(lines.len(), 3);
+    assert_eq!(lines.len(), 4);
     assert!(lines.iter().all(|line| line["goal"] == "G10" && line["backend"] == "cpu"));
     let (code, out, err) = run(&mut command(&bench));
-    assert_eq!((code, out.matches("│ G10").count()), (0, 3), "{out}{err}");
+    assert_eq!((code, out.matches("│ G10").count()), (0, 4), "{out}{err}");
 }
 
 #[test]
