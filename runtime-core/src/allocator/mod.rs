@@ -34,6 +34,8 @@ pub mod mode;
 pub mod quarantine;
 mod size_class;
 pub mod sources;
+#[cfg(test)]
+mod tests;
 mod thread_cache;
 
 use crate::accounting::{Account, Shard};
