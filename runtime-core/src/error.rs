@@ -52,6 +52,12 @@ impl Error {
         self
     }
 
+    /// The same failure with another sentence.
+    pub fn with_message(mut self, message: impl Into<String>) -> Error {
+        self.0.message = message.into();
+        self
+    }
+
     /// The failure that a caught panic becomes (contract E1).
     #[cold]
     pub fn from_panic(payload: Box<dyn Any + Send>) -> Error {

@@ -9,6 +9,7 @@
 //! | where do backends come from, and why is one missing? | `registry`, `candidate` |
 //! | why was a file refused? | `loader`: `trust`, `elf`, `sanitizer`, then `descriptor` |
 //! | what is checked before a backend is called? | `managed`, with `pointers` and `streams` |
+//! | where does device memory come from? | `allocator`, counted by `accounting` |
 //! | which device is current on this thread? | `current` |
 //! | what happens at `fork`? | `fork`, `lock` over `futex` |
 //!
@@ -16,6 +17,7 @@
 
 pub mod abi;
 mod accounting;
+mod allocator;
 pub mod api;
 mod atomic;
 pub mod candidate;

@@ -1,13 +1,13 @@
 //! From an address to the record of the block that holds it, without a lock.
 //!
-//! A tree over the bits of the address, five levels deep. An entry has a record and a child: a block
+//! A tree over the bits of the address, six levels deep. An entry has a record and a child: a block
 //! puts its record into the entries that it covers, each as near to the root as
 //!
 //! * it covers the whole entry, or fills a good part of it (a quarter), and
 //! * no other block was there first: then it goes on to the child.
 //!
 //! So a block of gigabytes is in some entries of the upper levels, a small one in one entry of 4 KiB or
-//! in a few cells of 256 bytes, and a look-up is two to four loads and the record. The last level, of
+//! in a few cells of 256 bytes, and a look-up is two to five loads and the record. The last level, of
 //! single bytes, is for blocks that share a cell, as registered memory of the user's may.
 //!
 //! Rules: one thread at a time changes the map (its lock is in `pointers`); readers take no lock. Nodes
@@ -20,18 +20,19 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The bits of an address that each level looks at, from the root on, and those below them.
-const LEVELS: [Level; 5] = [
+const LEVELS: [Level; 6] = [
     Level { bits: 14, shift: 34 },
     Level { bits: 12, shift: 22 },
-    Level { bits: 10, shift: 12 },
+    Level { bits: 5, shift: 17 },
+    Level { bits: 5, shift: 12 },
     Level { bits: 4, shift: 8 },
     Level { bits: 8, shift: 0 },
 ];
 
-static LEVELS_IN_MEMORY: [Level; 5] = LEVELS;
+static LEVELS_IN_MEMORY: [Level; 6] = LEVELS;
 
 /// From this level on any block may take an entry that is free: a cell of 256 bytes rarely has two.
-const CELL: usize = 3;
+const CELL: usize = 4;
 
 /// Addresses from here on have no place in the map.
 pub const END: usize = 1 << 48;
@@ -106,7 +107,7 @@ impl Entry {
 pub struct PageMap {
     root: [Entry; LEVELS[0].entries()],
     /// [`LEVELS`], for the look-up, as a value that the compiler cannot look into: what it would make of
-    /// five known turns is several times as long, and a look-up's code is rarely in the nearest cache.
+    /// six known turns is several times as long, and a look-up's code is rarely in the nearest cache.
     levels: AtomicPtr<Level>,
 }
 

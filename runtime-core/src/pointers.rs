@@ -124,7 +124,8 @@ impl Block {
             owner: DeviceType::from((about >> 16) as i16),
             device: (about >> 32) as Ordinal,
             on_host: about & 4 != 0,
-            stream: (about & 8 != 0).then_some((Stream(stream as *mut c_void), serial)),
+            stream: (about & 8 != 0 && serial != NO_STREAM)
+                .then_some((Stream(stream as *mut c_void), serial)),
         }
     }
 }
@@ -158,6 +159,30 @@ impl About {
     pub const fn is(self, wanted: About) -> bool {
         (self.0 ^ wanted.0) & (About::OWNER | wanted.0) == 0
     }
+}
+
+/// The serial of no stream, in the record of a block of the allocator.
+pub const NO_STREAM: u64 = u64::MAX;
+
+/// Where in the third word of a record the class of a block of the allocator is, plus one; 0 in all other
+/// records.
+const CLASS_SHIFT: u32 = 8;
+
+/// The class of a block of the allocator, from the third word of its record.
+#[inline(always)]
+pub fn class_of(about: u64) -> usize {
+    (about >> CLASS_SHIFT & 0xFF) as usize - 1
+}
+
+/// Where blocks of the allocator are.
+#[derive(Clone, Copy)]
+pub struct Place {
+    /// Whose backend.
+    pub owner: DeviceType,
+    /// Its device.
+    pub device: Ordinal,
+    /// Host code may read and write it.
+    pub on_host: bool,
 }
 
 /// The blocks.
@@ -214,13 +239,7 @@ pub fn insert(block: Block) -> Result<()> {
         return Err(Error::new(Status::Internal, message));
     }
     let mut change = TABLE.change.lock();
-    while let Some((other, record)) = change.lying_over(block) {
-        if other.kind != MemoryKind::Registered || block.kind == MemoryKind::Registered {
-            drop(change);
-            return Err(Error::new(Status::Internal, in_the_way(block, other)));
-        }
-        change.remove(other, record);
-    }
+    change.make_room(block)?;
     change.insert(block);
     Ok(())
 }
@@ -316,8 +335,12 @@ pub fn claim(address: usize, kind: MemoryKind, owner: DeviceType) -> Result<Bloc
     let mut change = TABLE.change.lock();
     let found = change.find(address);
     match found {
+        // A block of the allocator's is freed by it: it was freed, and came back, meanwhile.
         Some((block, record))
-            if block.base == address && block.kind == kind && block.owner == owner =>
+            if block.base == address
+                && block.kind == kind
+                && block.owner == owner
+                && !record.is_some_and(is_pooled) =>
         {
             change.remove(block, record);
             Ok(block)
@@ -327,6 +350,67 @@ pub fn claim(address: usize, kind: MemoryKind, owner: DeviceType) -> Result<Bloc
             Err(refusal(address, kind, owner, found.map(|(block, _)| block)))
         }
     }
+}
+
+/// Remembers blocks of the allocator's, all of one class, that are free for now: they are found, and may be
+/// freed, while their word is set ([`Record::set_live`]).
+///
+/// # Errors
+/// As for [`insert`]; then none is remembered.
+pub fn insert_pooled(
+    place: Place,
+    class: usize,
+    bytes: usize,
+    bases: impl Iterator<Item = usize> + Clone,
+) -> Result<Vec<&'static Record>> {
+    let Place { owner, device, on_host } = place;
+    let kind = MemoryKind::Device;
+    // Pooled records always have their stream's words; `NO_STREAM` says that there is none.
+    let stream = Some((Stream::DEFAULT, NO_STREAM));
+    let block = |base| Block { base, size: bytes, kind, owner, device, on_host, stream };
+    let mut change = TABLE.change.lock();
+    for base in bases.clone() {
+        if block(base).extent().last >= page_map::END {
+            let message = format!("{bytes} bytes at {base:#x} are where no memory is");
+            return Err(Error::new(Status::Internal, message));
+        }
+        change.make_room(block(base))?;
+    }
+    let mut enter = |base| {
+        let mut words = block(base).to_words();
+        words[1] = 0;
+        words[2] |= (class as u64 + 1) << CLASS_SHIFT;
+        change.insert_record(block(base).extent(), words)
+    };
+    Ok(bases.map(&mut enter).collect())
+}
+
+/// Forgets blocks of the allocator's that are free, with the bytes that they were remembered with.
+pub fn remove_pooled(blocks: impl Iterator<Item = (&'static Record, usize)>) {
+    let mut change = TABLE.change.lock();
+    for (record, bytes) in blocks {
+        let first = record.word(0) as usize;
+        record.write([0; WORDS]);
+        TABLE.map.remove(Extent { first, last: first + (bytes - 1) }, record);
+        change.spare.push(record);
+    }
+}
+
+/// The record of the live block of this owner's allocator that begins at an address, with its second and
+/// third word.
+#[inline(always)]
+pub fn find_pooled(address: usize, owner: DeviceType) -> Option<(&'static Record, u64, u64)> {
+    if address >= page_map::END {
+        return None;
+    }
+    let (record, [_, size, about]) = TABLE.map.visit(address, |record| {
+        let words: [u64; 3] = record.read_first()?;
+        let begins_here = words[0] == address as u64 && words[1] != 0;
+        begins_here.then_some((record, words))
+    })?;
+    let is_pooled = about >> CLASS_SHIFT & 0xFF != 0;
+    (is_pooled && About(about).is(About::of(owner).and(About::DEVICE)))
+        .then_some((record, size, about))
 }
 
 impl Change {
@@ -359,7 +443,21 @@ impl Change {
         })
     }
 
-    /// The block of a record, which nobody but the holder of this lock writes.
+    /// Forgets registered memory that lies where a backend's new memory is.
+    ///
+    /// # Errors
+    /// `INTERNAL` when a block lies there that is in use.
+    fn make_room(&mut self, block: Block) -> Result<()> {
+        while let Some((other, record)) = self.lying_over(block) {
+            if other.kind != MemoryKind::Registered || block.kind == MemoryKind::Registered {
+                return Err(Error::new(Status::Internal, in_the_way(block, other)));
+            }
+            self.remove(other, record);
+        }
+        Ok(())
+    }
+
+    /// The block of a record, which nobody but the holder of this lock writes as a whole.
     fn read(&self, record: &Record) -> Block {
         Block::from_words(record.read().expect("the writer's lock is held"))
     }
@@ -370,9 +468,14 @@ impl Change {
             TABLE.any_beyond.store(true, Ordering::Release);
             return;
         }
+        self.insert_record(block.extent(), block.to_words());
+    }
+
+    fn insert_record(&mut self, extent: Extent, words: [u64; WORDS]) -> &'static Record {
         let record = self.spare.pop().unwrap_or_else(|| Box::leak(Box::new(Record::new())));
-        record.write(block.to_words());
-        TABLE.map.insert(block.extent(), record);
+        record.write(words);
+        TABLE.map.insert(extent, record);
+        record
     }
 
     fn remove(&mut self, block: Block, record: Option<&'static Record>) {
@@ -385,6 +488,10 @@ impl Change {
         TABLE.map.remove(block.extent(), record);
         self.spare.push(record);
     }
+}
+
+fn is_pooled(record: &Record) -> bool {
+    record.word(2) >> CLASS_SHIFT & 0xFF != 0
 }
 
 #[cold]

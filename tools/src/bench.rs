@@ -4,11 +4,11 @@
 //! only not there is said. What fails on one does not keep the others from being measured.
 
 use crate::comparison::{Comparison, Goal};
-use crate::dispatch::Case;
 use crate::progress::Progress;
-use crate::{print, runtime};
+use crate::{allocation, dispatch, print, runtime};
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment;
+use llaisys_runtime::core::Result as Outcome;
 use std::process::ExitCode;
 
 /// The arguments of `bench`.
@@ -35,6 +35,52 @@ enum What {
     /// What a call costs: enqueues and queries against the driver's own, the rest against an empty
     /// function
     Dispatch,
+    /// What device memory costs, in time and in bytes
+    Alloc,
+}
+
+/// One thing that is measured.
+#[derive(Clone, Copy)]
+enum Case {
+    Dispatch(dispatch::Case),
+    Alloc(allocation::Case),
+}
+
+impl Case {
+    fn all(what: &What) -> Vec<Case> {
+        match what {
+            What::Dispatch => dispatch::Case::ALL.map(Case::Dispatch).to_vec(),
+            What::Alloc => allocation::Case::ALL.map(Case::Alloc).to_vec(),
+        }
+    }
+
+    fn goal(self) -> Goal {
+        match self {
+            Case::Dispatch(case) => case.goal(),
+            Case::Alloc(case) => case.goal(),
+        }
+    }
+
+    fn backend(self) -> &'static str {
+        match self {
+            Case::Dispatch(case) => case.backend(),
+            Case::Alloc(_) => "cpu",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Case::Dispatch(case) => case.name(),
+            Case::Alloc(case) => case.name(),
+        }
+    }
+
+    fn run(self, target: &Target, runs: u32) -> Outcome<Comparison> {
+        match self {
+            Case::Dispatch(case) => case.run(target, runs),
+            Case::Alloc(case) => case.run(target, runs),
+        }
+    }
 }
 
 /// A device to measure on.
@@ -69,8 +115,7 @@ impl Target {
 
 /// Measures what was asked for; the exit code says whether all of it came.
 pub fn run(options: &Options) -> ExitCode {
-    let What::Dispatch = options.what;
-    let cases: Vec<Case> = Case::ALL
+    let cases: Vec<Case> = Case::all(&options.what)
         .into_iter()
         .filter(|case| options.goal.is_none_or(|goal| goal == case.goal()))
         .filter(|case| options.device.as_deref().is_none_or(|name| name == case.backend()))
@@ -120,7 +165,8 @@ fn nothing_to_measure(options: &Options) -> ExitCode {
     let what =
         options.goal.map_or_else(|| "nothing is".to_owned(), |goal| format!("{goal} is not"));
     print::note(format!(
-        "error: {what} measured on `{device}`: G7 and G8 are on nvidia, G10 is on cpu\n\n\
+        "error: {what} measured on `{device}`: of dispatch, G7 and G8 are on nvidia, G10 is on \
+         cpu; of alloc, G3 and G11 are on cpu\n\n\
          For more information, try '--help'."
     ));
     ExitCode::from(2)
@@ -130,7 +176,8 @@ fn print_table(comparisons: &[Comparison]) {
     let header = ["goal", "bench", "ours", "theirs", "ratio", "p50", "p99"];
     let mut table = print::table(&header);
     for result in comparisons {
-        let time = |time: f64| format!("{time:.1} {}", result.unit);
+        let digits = if result.unit == "x" { 3 } else { 1 };
+        let time = |time: f64| format!("{time:.digits$} {}", result.unit);
         table.add_row([
             result.goal.to_string(),
             format!("{}\n{}, against {}", result.bench, result.backend, result.peer),

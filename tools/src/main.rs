@@ -20,6 +20,7 @@
 //! Rules: results go to standard output, progress and reasons to standard error. The exit code is 0
 //! when all is well, 1 when something was asked in vain (the reason is said), 2 for bad arguments.
 
+mod allocation;
 mod bench;
 mod clients;
 mod comparison;
@@ -33,6 +34,7 @@ mod progress;
 mod row;
 mod runtime;
 mod samples;
+mod trace;
 mod twelve;
 mod two_streams;
 

@@ -267,10 +267,26 @@ fn compared(command: &mut Command) -> Vec<Value> {
 fn a_call_is_measured_on_the_cpu() {
     let bench = ["bench", "dispatch", "--device", "cpu", "--runs", "3"];
     let lines = compared(command(&bench).arg("--json"));
-    assert_eq!(lines.len(), 3);
+    assert_eq!(lines.len(), 4);
     assert!(lines.iter().all(|line| line["goal"] == "G10" && line["backend"] == "cpu"));
     let (code, out, err) = run(&mut command(&bench));
-    assert_eq!((code, out.matches("│ G10").count()), (0, 3), "{out}{err}");
+    assert_eq!((code, out.matches("│ G10").count()), (0, 4), "{out}{err}");
+}
+
+#[test]
+fn memory_is_measured_on_the_cpu() {
+    let bench = ["bench", "alloc", "--runs", "3", "--json"];
+    let (code, out, err) = run(&mut command(&bench));
+    assert_eq!(code, 0, "{err}");
+    let lines: Vec<Value> = out.lines().map(json).collect();
+    let goals: Vec<&Value> = lines.iter().map(|line| &line["goal"]).collect();
+    assert_eq!(goals, ["G11", "G11", "G3", "G3"]);
+    for line in &lines {
+        assert!(line["ours"].as_f64() > Some(0.0) && line["ratio"].as_f64() > Some(0.0), "{line}");
+        assert!(line["peer"].as_str().is_some_and(|peer| peer.starts_with("glibc ")), "{line}");
+    }
+    let share = lines[3]["ours"].as_f64();
+    assert!(lines[3]["unit"] == "x" && share >= Some(1.0), "less is held than is live: {share:?}");
 }
 
 #[test]

@@ -11,6 +11,7 @@
 //! | streams | `streams`: live ones only, kept alive during a call | S3, S4 |
 //! | copies | `copy_plan`: nothing, an error, or what the backend must know of the host memory | C1, C3, C4, M3 |
 //! | events | `events`: handles of the core's own, reached is remembered | V1, V2, V3 |
+//! | where device memory comes from | `allocator`, behind `managed/pooled` | M4, M7, E4 |
 //! | memory that went somewhere | `accounting`, per device and per stream | |
 //! | what a backend lacks | `managed/copies`, `managed/memory`: done with other operations | M7 |
 //! | a device that failed | `lost`: the first cause, for every later call | E5 |
@@ -19,8 +20,10 @@
 mod copies;
 mod events;
 mod memory;
+mod pooled;
 mod user_slots;
 
+use crate::allocator::mode::is_pooled;
 use crate::api::*;
 use crate::copy_plan::{Request, Rules};
 use crate::device_type::DeviceType;
@@ -53,6 +56,7 @@ pub struct Managed<B> {
     events: EventTable,
     lost: LostDevices,
     accounts: memory::Accounts,
+    pools: pooled::Pools,
 }
 
 impl<B: RuntimeApi> Managed<B> {
@@ -63,6 +67,7 @@ impl<B: RuntimeApi> Managed<B> {
                 .capabilities()
                 .contains(Capabilities::DEVICE_MEMORY_IS_HOST_MEMORY),
             launch_blocking: std::env::var_os("LLAISYS_LAUNCH_BLOCKING").is_some_and(|v| v == "1"),
+            pools: pooled::Pools::new(is_pooled(backend.capabilities())),
             backend,
             device_type,
             count: AtomicI32::new(-1),
@@ -116,6 +121,7 @@ impl<B: RuntimeApi> Managed<B> {
     fn enter(&self, device: Ordinal, stream: Stream) -> Result<Entered<'_, B>> {
         if stream.is_default() {
             self.check_device(device)?;
+            self.pools.note_default(device);
             return Ok(Entered { managed: self, device, stream: None });
         }
         let held = self.streams.enter(stream)?;
@@ -137,13 +143,16 @@ impl<B: RuntimeApi> Managed<B> {
         // The user's values go first, and outside the lock: a destructor may still use the stream's.
         let values = std::mem::take(&mut *live.slots.lock());
         drop(values);
-        if !live.is_gone.load(Ordering::Relaxed) {
+        let is_gone = live.is_gone.load(Ordering::Relaxed);
+        self.depart(live, is_gone);
+        if !is_gone {
             let (device, stream) = (live.device, live.stream);
             // SAFETY: it came from the backend's `create_stream` or `adopt_stream` on this device, it
             // was removed, and nobody is inside any more. The backend knows which of the two it was.
             let destroyed =
                 self.on(device, |backend| unsafe { backend.destroy_stream(device, stream) });
             if let Err(error) = destroyed {
+                self.arrive(stream, device, live.serial);
                 return Err((doomed, error));
             }
         }
@@ -157,6 +166,7 @@ impl<B: RuntimeApi> Managed<B> {
             // SAFETY: the backend just made it, and nobody else knows it.
             let _ = self.on(device, |backend| unsafe { backend.destroy_stream(device, stream) });
         })?;
+        self.note_stream(stream);
         Ok(stream)
     }
 
@@ -212,6 +222,11 @@ impl<B: RuntimeApi> Entered<'_, B> {
         self.managed.lost.check(self.device)?;
         call(&self.managed.backend).map_err(|error| self.managed.lost.note(self.device, error))
     }
+
+    /// What tells the stream from another with its handle; 0 for the default stream.
+    fn serial(&self) -> u64 {
+        self.stream.as_ref().map_or(0, |held| held.live().serial)
+    }
 }
 
 impl<B: RuntimeApi> Drop for Entered<'_, B> {
@@ -229,15 +244,18 @@ impl<B: RuntimeApi> ForkAware for Managed<B> {
         self.events.prepare();
         self.accounts.prepare();
         self.lost.prepare();
+        self.pools.prepare();
     }
     fn parent(&self) {
         self.streams.parent();
         self.events.parent();
         self.accounts.parent();
         self.lost.parent();
+        self.pools.parent();
     }
     fn child(&self) {
         self.parent();
+        self.pools.forget_work(self.host_memory);
         host_function::forget();
         self.in_child.store(true, Ordering::Relaxed);
     }
@@ -296,13 +314,27 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         })
     }
 
+    #[inline]
     fn malloc_device(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
+        if let Some(pool) = self.pools.get(device) {
+            self.lost.check(device)?;
+            if let Some(pointer) = pool.take(size) {
+                return Ok(pointer);
+            }
+        }
+        if let Some(pool) = self.pool_for(device, size)? {
+            return self.allocate_pooled(pool, device, size, None);
+        }
         self.allocate(device, size, MemoryKind::Device, |backend| {
             backend.malloc_device(device, size)
         })
     }
 
+    #[inline]
     unsafe fn free_device(&self, _: Ordinal, pointer: *mut c_void) -> Result<()> {
+        if let Some(freed) = self.claim_pooled(pointer) {
+            return self.free_pooled(freed);
+        }
         self.free(pointer, MemoryKind::Device, |backend, device| {
             // SAFETY: `free` claimed the block, so the backend made it and it is freed once.
             unsafe { backend.free_device(device, pointer) }
@@ -496,6 +528,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         // SAFETY: the caller says that it is a live native stream.
         let device = unsafe { self.backend.adopt_stream(native) }?;
         self.streams.adopt(stream, device)?;
+        self.note_stream(stream);
         Ok(device)
     }
 
@@ -746,10 +779,12 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
 
     fn trim_memory(&self, device: Ordinal, keep: u64) -> Result<()> {
         self.check_device(device)?;
+        if let Some(pool) = self.pools.get(device) {
+            pool.trim(usize::try_from(keep).unwrap_or(usize::MAX), self);
+        }
         if self.has(Capabilities::MEMORY_POOL) {
             self.on(device, |backend| backend.trim_memory(device, keep))
         } else {
-            // Nothing is cached.
             Ok(())
         }
     }
@@ -759,7 +794,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         let reserved = if self.has(Capabilities::MEMORY_POOL) {
             self.on(device, |backend| backend.get_reserved_memory(device))?
         } else {
-            0
+            self.pools.get(device).map_or(0, |pool| pool.reserved() as u64)
         };
         Ok(self.accounts.device(device)?.statistics(reserved))
     }

@@ -20,6 +20,7 @@ const OURS: &[(&str, &str)] = &[
     ("LLAISYS_BACKEND_PATH", "folders searched for plugins before the library's own"),
     ("LLAISYS_REQUIRE", "every call fails when one of these backends has no device"),
     ("LLAISYS_CUDA_DRIVER", "exactly these driver libraries are tried, in this order"),
+    ("LLAISYS_ALLOCATOR", "pooled or plain: device memory from pools, or from the backend"),
     ("LLAISYS_LAUNCH_BLOCKING", "1: every operation is complete when it returns (slow)"),
     ("LLAISYS_CPU_DEVICES", "how many devices the CPU backend has"),
     ("LLAISYS_CPU_MEMORY_LIMIT", "limit of the CPU's device memory"),

@@ -4,6 +4,7 @@ use crate::case::Case;
 use crate::program::Program;
 
 mod accounting;
+mod allocator;
 mod async_copies;
 mod batched_copies;
 mod capabilities;
@@ -51,7 +52,7 @@ mod two_backends;
 
 /// Every case, area by area.
 pub fn all() -> Vec<Case> {
-    let lists: [&[Case]; 45] = [
+    let lists: &[&[Case]] = &[
         devices::CASES,
         properties::CASES,
         device_pairs::CASES,
@@ -61,6 +62,7 @@ pub fn all() -> Vec<Case> {
         out_of_memory::CASES,
         memory::CASES,
         free::CASES,
+        allocator::CASES,
         limits::CASES,
         stream_memory::CASES,
         managed_memory::CASES,
