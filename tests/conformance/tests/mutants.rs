@@ -110,7 +110,7 @@ fn every_mutant_is_killed_by_the_case_that_is_there_for_it() {
             scope.spawn(|| {
                 while let Some((mutant, killer)) = pairs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let found = outcomes(&library, &plugin, mutant, killer);
-                    let kills = ["FAIL", "CRASH", "TIMEOUT"];
+                    let kills = support::FAILURES;
                     if !found.iter().any(|outcome| kills.contains(&outcome.as_str())) {
                         let survivor = format!("{mutant} ({killer}: {})", found.join(", "));
                         alive.lock().expect("no holder panics").push(survivor);

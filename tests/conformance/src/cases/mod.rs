@@ -2,6 +2,7 @@
 
 use crate::case::Case;
 use crate::program::Program;
+use crate::raw;
 
 mod accounting;
 mod async_copies;
@@ -82,12 +83,12 @@ pub fn all() -> Vec<Case> {
         nvidia_driver::CASES,
         nvidia_failures::CASES,
     ];
-    lists.concat()
+    lists.into_iter().chain(raw::CASES).flatten().copied().collect()
 }
 
 /// Every program that a case runs in a process of its own.
 pub fn programs() -> Vec<Program> {
-    let lists: [&[Program]; 14] = [
+    let lists: [&[Program]; 15] = [
         devices::PROGRAMS,
         out_of_memory::PROGRAMS,
         streams::PROGRAMS,
@@ -102,6 +103,7 @@ pub fn programs() -> Vec<Program> {
         plugin_failures::PROGRAMS,
         nvidia_driver::PROGRAMS,
         nvidia_failures::PROGRAMS,
+        raw::PROGRAMS,
     ];
     lists.concat()
 }
