@@ -181,10 +181,23 @@ pub fn run(options: &Options, front: &[&str], out: &mut dyn Write) -> Result<i32
         return Ok(0);
     }
     let mut setup = options.setup(front)?;
-    let modes = aim(options, &mut setup)?;
+    let mut modes = aim(options, &mut setup)?;
+    let mut refused = None;
+    let subject = match subject::find(&setup, options.in_process, modes.contains(&Mode::Core)) {
+        Ok(subject) => subject,
+        // A plugin that the library refuses can still be asked what is wrong with it.
+        Err(why) if options.mode.is_empty() && modes.contains(&Mode::Raw) => {
+            modes = vec![Mode::Raw];
+            refused = Some(why);
+            subject::find(&setup, options.in_process, false)?
+        }
+        Err(why) => return Err(Fault::Nothing(why)),
+    };
     let core = modes.contains(&Mode::Core);
-    let subject = subject::find(&setup, options.in_process, core)?;
     note(subject::line(&subject));
+    if let Some(why) = &refused {
+        note(format!("the library refuses it, so the plugin is asked alone: {why}"));
+    }
     if options.operations {
         return tell_operations(options, &setup, subject, out);
     }
@@ -196,13 +209,17 @@ pub fn run(options: &Options, front: &[&str], out: &mut dyn Write) -> Result<i32
     note(format!("{} cases, mode {}, seed {}", cases.len(), words.join(" and "), setup.seed));
     let results = results(options, &mut setup, cases)?;
     let text = report::table(&results);
-    let verdict = report::verdict(&subject, &results);
+    let mut verdict = report::verdict(&subject, &results);
+    if let Some(why) = &refused {
+        verdict = format!("{verdict}; the library refuses it, so it does NOT conform: {why}");
+    }
     let run = json!({
         "modes": words,
         "profile": format!("{:?}", options.profile).to_lowercase(),
         "seed": setup.seed,
         "repeat": options.repeat,
         "shard": options.shard.map(|(index, count)| format!("{index}/{count}")),
+        "refused": refused,
         "verdict": verdict,
     });
     if let Some(path) = &options.junit {
@@ -224,7 +241,7 @@ pub fn run(options: &Options, front: &[&str], out: &mut dyn Write) -> Result<i32
     }
     out.flush()?;
     let failed = results.iter().any(|(_, report)| report.outcome.is_failure());
-    Ok(i32::from(failed))
+    Ok(i32::from(failed || refused.is_some()))
 }
 
 /// What the suite starts itself for: one case, or one program.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// How many threads a backend may keep for later use.
 const POOL: usize = 64;
 /// How long threads are given to end.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(8);
 
 /// How many open files and threads the use of a backend takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -66,7 +66,7 @@ mod subject;
 mod target;
 mod twelve;
 
-pub use case::{Area, Case};
+pub use case::{Area, Case, Mode};
 pub use context::{Context, Setup};
 pub use outcome::Outcome;
 pub use raw::Plugin;

@@ -86,17 +86,39 @@ pub fn table(results: &[(Case, Report)]) -> String {
             let _ = write!(text, " {:>width$}", count(results, area, Some(*outcome)));
         }
     }
-    for (title, wanted) in [("left out", false), ("failed", true)] {
-        let chosen = results.iter().filter(|(_, report)| {
-            report.outcome != Outcome::Pass && report.outcome.is_failure() == wanted
-        });
-        for (number, (case, report)) in chosen.enumerate() {
-            if number == 0 {
-                let _ = write!(text, "\n{title}:");
-            }
-            let _ = write!(text, "\n  {} {}", report.outcome.word(), case.title());
-            text.push_str(&broken(&report.message, 6));
+    text.push_str(&left_out(results));
+    let failed = results.iter().filter(|(_, report)| report.outcome.is_failure());
+    for (number, (case, report)) in failed.enumerate() {
+        if number == 0 {
+            text.push_str("\nfailed:");
         }
+        let _ = write!(text, "\n  {} {}", report.outcome.word(), case.title());
+        text.push_str(&broken(&report.message, 6));
+    }
+    text
+}
+
+/// Why cases were left out: each reason once, with how many cases have it.
+fn left_out(results: &[(Case, Report)]) -> String {
+    let mut reasons: Vec<(Outcome, &str, Vec<&Case>)> = Vec::new();
+    let is_left_out = |outcome: Outcome| outcome != Outcome::Pass && !outcome.is_failure();
+    for (case, report) in results.iter().filter(|(_, report)| is_left_out(report.outcome)) {
+        let same = |(outcome, reason, _): &&mut (Outcome, &str, Vec<&Case>)| {
+            *outcome == report.outcome && *reason == report.message
+        };
+        match reasons.iter_mut().find(same) {
+            Some((.., cases)) => cases.push(case),
+            None => reasons.push((report.outcome, &report.message, vec![case])),
+        }
+    }
+    let mut text = if reasons.is_empty() { String::new() } else { "\nleft out:".to_owned() };
+    for (outcome, reason, cases) in reasons {
+        let which = match cases.as_slice() {
+            [one] => one.title(),
+            several => format!("{} cases", several.len()),
+        };
+        let _ = write!(text, "\n  {} {which}", outcome.word());
+        text.push_str(&broken(reason, 6));
     }
     text
 }

@@ -14,6 +14,7 @@ use crate::outcome::{Checked, Outcome, Stop};
 use crate::program;
 use crate::quiet;
 use crate::raw::Plugin;
+use llaisys_runtime_core::api::Capabilities;
 use serde_json::{Value, json};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
@@ -70,8 +71,10 @@ fn attempt(case: &Case, setup: &Setup) -> Checked {
         Body::Raw(needs, run) => {
             let plugin = Plugin::open(setup.clone(), case.name).map_err(Stop::fail)?;
             let plugin = forever(plugin);
-            for need in needs.iter().filter(|need| !plugin.capabilities.contains(**need)) {
-                plugin.expect_missing(*need)?;
+            let is_missing = |need: &&Capabilities| !plugin.capabilities.contains(**need);
+            let missing: Vec<&Capabilities> = needs.iter().filter(is_missing).collect();
+            missing.iter().try_for_each(|need| plugin.expect_missing(**need))?;
+            if let Some(need) = missing.first() {
                 let name = need.name();
                 return Err(Stop::not_supported(format!("the plugin does not claim {name}")));
             }
