@@ -52,12 +52,12 @@ fn tell_plugin(bare: &Bare) -> Checked<i32> {
 /// The program: uses every device once and prints what that takes.
 fn tell_use_of_the_plugin(bare: &Bare) -> Checked<i32> {
     let plugin = Plugin::open(bare.setup.clone(), "the report").map_err(Stop::fail)?;
-    let before = Footprint::now(Vec::new());
+    let before = Footprint::now(plugin.held(false));
     plugin.initialize()?;
     for device in 0..plugin.devices()? {
         subject::use_once(&plugin.x, device);
     }
-    println!("{}", Footprint::now(Vec::new()).taken_since(&before));
+    println!("{}", Footprint::now(plugin.held(true)).taken_since(&before));
     Ok(0)
 }
 
