@@ -79,10 +79,11 @@ pub(crate) fn detour(
         let before = Event::record(native(stream))?;
         let after = {
             let _entered = owner.enter()?;
-            let detour = owner.detour()?;
-            before.hold_up(detour)?;
-            work(owner, Stream(detour.cast()))?;
-            Event::record(detour)?
+            owner.on_detour(|detour| {
+                before.hold_up(detour)?;
+                work(owner, Stream(detour.cast()))?;
+                Event::record(detour)
+            })?
         };
         after.hold_up(native(stream))
     };

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | which arguments are there? | this one |
 //! | which backends and devices are there, and why is one missing? | `devices` |
+//! | what is wrong with this machine's CUDA, and what to do? | `doctor` |
 //! | does data come through, and how fast? | `demo` |
 //! | how is that asked from Rust? | `two_streams` |
 //! | how are the clients in other languages run? | `clients` |
@@ -27,6 +28,7 @@ mod comparison;
 mod demo;
 mod devices;
 mod dispatch;
+mod doctor;
 mod native_driver;
 mod print;
 mod progress;
@@ -63,6 +65,12 @@ enum Command {
     /// Each device is used from Rust and, with --clients, from C, C++ and Python; host memory is
     /// pinned and pageable. Ends with 0 when all data was right, with 1 otherwise.
     Demo(demo::Options),
+    /// Says what this machine has of CUDA, what is wrong with it, and what to do.
+    ///
+    /// Libraries, toolkits, driver, devices, backends, variables; then each fault with advice, the worst
+    /// first. Drivers are started in a process of their own that is ended when it hangs. Ends with 0
+    /// when all that was found can be used (also where nothing of NVIDIA's is), with 1 otherwise.
+    Doctor(doctor::Options),
     /// Measures this library against what it is built on, alternating in one run.
     ///
     /// Ends with 0 when all that was asked for was measured, with 1 otherwise. A debug build measures
@@ -89,6 +97,7 @@ fn main() -> ExitCode {
     let code = match command {
         Command::Devices { json } => devices::run(json),
         Command::Demo(options) => demo::run(&options),
+        Command::Doctor(options) => doctor::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Conform(options) => conform(&options),
     };

@@ -1,6 +1,6 @@
 //! Memory: allocated against an account, remembered, claimed before it is freed.
 
-use super::Managed;
+use super::{Entered, Managed};
 use crate::accounting::Account;
 use crate::api::*;
 use crate::error::{Error, Result};
@@ -144,7 +144,16 @@ impl<B: RuntimeApi> Managed<B> {
         };
         let (base, owner) = (pointer as usize, self.device_type);
         let on_host = self.host_memory || kind != MemoryKind::Device;
-        pointers::insert(Block { base, size, kind, owner, device, on_host, stream });
+        pointers::insert(Block { base, size, kind, owner, device, on_host, stream }).inspect_err(
+            |_| {
+                // The backend is not asked to free it: that would free the block that is in use.
+                if let Ok(account) = self.accounts.device(device)
+                    && kind != MemoryKind::Host
+                {
+                    account.freed(size as u64);
+                }
+            },
+        )?;
         Ok(pointer)
     }
 
@@ -208,7 +217,8 @@ impl<B: RuntimeApi> Managed<B> {
         match &freed {
             Err(error) if error.status() != Status::DeviceLost => {
                 // A failed call changes nothing (house rule 5); only a lost device keeps its memory.
-                pointers::insert(block);
+                // Nothing can lie there: the backend still has it.
+                let _ = pointers::insert(block);
             }
             _ => self.settle(&block)?,
         }
@@ -228,10 +238,10 @@ impl<B: RuntimeApi> Managed<B> {
             }
             // A stream that is gone has taken its account with it, also when its handle came back.
             Some((stream, serial)) => {
-                if let Ok(live) = self.streams.get(stream)
-                    && live.serial == serial
+                if let Ok(Entered { stream: Some(held), .. }) = &self.enter(block.device, stream)
+                    && held.live().serial == serial
                 {
-                    live.account.freed(block.size as u64);
+                    held.live().account.freed(block.size as u64);
                 }
             }
         }
@@ -247,7 +257,7 @@ impl<B: RuntimeApi> Managed<B> {
         let entered = self.enter(device, stream)?;
         let device = entered.device;
         let native = self.has(Capabilities::STREAM_ORDERED_MEMORY);
-        let serial = entered.stream.as_ref().map_or(0, |live| live.serial);
+        let serial = entered.stream.as_ref().map_or(0, |held| held.live().serial);
         let pointer = self.allocate_for(
             device,
             size,
@@ -269,7 +279,7 @@ impl<B: RuntimeApi> Managed<B> {
                 account.allocated();
             };
             match &entered.stream {
-                Some(live) => count(&live.account),
+                Some(held) => count(&held.live().account),
                 None => count(&*self.accounts.default_stream(device)?),
             }
         }

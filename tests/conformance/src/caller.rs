@@ -43,11 +43,17 @@ impl<T: Send + 'static> Caller<T> {
 
     /// Fails when the call returns although it ought to wait.
     pub fn expect_waiting(&self, what: &str) -> Checked {
+        self.settle();
+        ensure!(!self.has_returned(), "{what}: expected the call to wait, it returned");
+        Ok(())
+    }
+
+    /// Until the call has returned, or has been made and the process has come to rest.
+    pub fn settle(&self) {
         let started = Instant::now();
         let mut watch = Watch::default();
         let mut resting_since = None;
-        while started.elapsed() < LIMIT {
-            ensure!(!self.has_returned(), "{what}: expected the call to wait, it returned");
+        while started.elapsed() < LIMIT && !self.has_returned() {
             if self.begun.load(Ordering::SeqCst) && watch.is_quiet() {
                 let since = *resting_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= REST {
@@ -58,8 +64,6 @@ impl<T: Send + 'static> Caller<T> {
             }
             thread::sleep(Duration::from_millis(1));
         }
-        ensure!(!self.has_returned(), "{what}: expected the call to wait, it returned");
-        Ok(())
     }
 
     /// Whether the call has returned.

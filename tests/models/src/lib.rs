@@ -5,7 +5,7 @@
 
 /// Loom's atomics under the name that the protocols use.
 pub mod atomic {
-    pub use loom::sync::atomic::{AtomicU64, Ordering};
+    pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
 }
 
 #[allow(
@@ -16,3 +16,21 @@ pub mod atomic {
 )]
 #[path = "../../../runtime-core/src/event_state.rs"]
 pub mod event_state;
+
+#[allow(
+    dead_code,
+    missing_docs,
+    clippy::new_without_default,
+    reason = "the product's file as it is"
+)]
+#[path = "../../../runtime-core/src/stream_state.rs"]
+pub mod stream_state;
+
+#[allow(
+    dead_code,
+    missing_docs,
+    clippy::new_without_default,
+    reason = "the product's file as it is"
+)]
+#[path = "../../../runtime-core/src/record.rs"]
+pub mod record;
