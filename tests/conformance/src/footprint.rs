@@ -9,7 +9,8 @@
 //! | threads | `/proc/self/task`, given time to end | what one use starts, and a pool of [`POOL`] |
 //!
 //! Rule: what a backend needs to be in use at all is no leak. It is measured once a run, in a process that
-//! uses every device once and does nothing else.
+//! uses every device twice and does nothing else: what the second use takes again was not needed, but is
+//! left behind by each use, so it does not count.
 
 use crate::outcome::{Checked, Stop};
 use std::fmt;
@@ -98,18 +99,28 @@ impl Footprint {
     }
 
     /// What was taken since `before`.
-    pub fn taken_since(&self, before: &Footprint) -> Use {
+    fn taken_since(&self, before: &Footprint) -> Use {
+        let grown = |(after, before): (&Held, &Held)| after.1.saturating_sub(before.1);
         Use {
             files: self.files.len().saturating_sub(before.files.len()),
             threads: self.threads.saturating_sub(before.threads),
-            bytes: self
-                .blocks
-                .iter()
-                .zip(&before.blocks)
-                .map(|((_, after), (_, before))| after.saturating_sub(*before))
-                .max()
-                .unwrap_or(0),
+            bytes: self.blocks.iter().zip(&before.blocks).map(grown).max().unwrap_or(0),
         }
+    }
+
+    /// What it takes to be in use: what the first `work` takes, and the second does not take again.
+    pub fn of_use(work: impl Fn() -> Checked, blocks: impl Fn(bool) -> Vec<Held>) -> Checked<Use> {
+        let before = Footprint::now(blocks(false));
+        work()?;
+        let once = Footprint::now(blocks(true));
+        work()?;
+        let again = Footprint::now(blocks(true)).taken_since(&once);
+        let first = once.taken_since(&before);
+        Ok(Use {
+            files: first.files.saturating_sub(again.files),
+            threads: first.threads.saturating_sub(again.threads),
+            bytes: first.bytes.saturating_sub(again.bytes),
+        })
     }
 
     /// Fails as a leak when this process now holds more than at `self` and than a use takes.
@@ -162,6 +173,7 @@ impl Footprint {
 mod tests {
     use super::*;
     use crate::outcome::Outcome;
+    use std::cell::Cell;
 
     #[test]
     fn a_block_and_a_file_more_are_leaks_and_what_a_use_takes_is_none() {
@@ -180,6 +192,19 @@ mod tests {
         let found = found.expect_err("a file");
         assert!(found.message.contains("/status"), "{}", found.message);
         drop(own);
+    }
+
+    #[test]
+    fn what_every_use_leaves_is_not_what_a_use_takes() {
+        // Seven bytes to begin with, and three more by each use.
+        let uses = Cell::new(0);
+        let work = || {
+            uses.set(uses.get() + 1);
+            Ok(())
+        };
+        let held = |_| vec![("bytes", if uses.get() == 0 { 0 } else { 7 + 3 * uses.get() })];
+        let taken = Footprint::of_use(work, held).expect("the work does not fail");
+        assert_eq!(taken.bytes, 7);
     }
 
     #[test]

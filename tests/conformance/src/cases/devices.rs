@@ -52,14 +52,14 @@ fn tell_what_is_tested(bare: &Bare) -> Checked<i32> {
     Ok(0)
 }
 
-/// The program: uses every device once and prints what that takes.
+/// The program: prints what it takes to use every device.
 fn tell_use_of_the_library(bare: &Bare) -> Checked<i32> {
     let context = bare.context()?;
-    let before = Footprint::now(Vec::new());
-    for device in 0..context.count {
-        subject::use_once(&context.x, device);
-    }
-    println!("{}", Footprint::now(Vec::new()).taken_since(&before));
+    let work = || {
+        (0..context.count).for_each(|device| subject::use_once(&context.x, device));
+        Ok(())
+    };
+    println!("{}", Footprint::of_use(work, |_| Vec::new())?);
     Ok(0)
 }
 

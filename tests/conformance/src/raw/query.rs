@@ -49,15 +49,15 @@ fn tell_plugin(bare: &Bare) -> Checked<i32> {
     Ok(0)
 }
 
-/// The program: uses every device once and prints what that takes.
+/// The program: prints what it takes to use every device.
 fn tell_use_of_the_plugin(bare: &Bare) -> Checked<i32> {
     let plugin = Plugin::open(bare.setup.clone(), "the report").map_err(Stop::fail)?;
-    let before = Footprint::now(plugin.held(false));
-    plugin.initialize()?;
-    for device in 0..plugin.devices()? {
-        subject::use_once(&plugin.x, device);
-    }
-    println!("{}", Footprint::now(plugin.held(true)).taken_since(&before));
+    let work = || {
+        plugin.initialize()?;
+        (0..plugin.devices()?).for_each(|device| subject::use_once(&plugin.x, device));
+        Ok(())
+    };
+    println!("{}", Footprint::of_use(work, |trimmed| plugin.held(trimmed))?);
     Ok(0)
 }
 
