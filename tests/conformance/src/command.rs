@@ -72,7 +72,7 @@ pub struct Options {
     #[arg(long, value_name = "I/N", value_parser = shard)]
     shard: Option<(usize, usize)>,
     /// Seconds that a case may take.
-    #[arg(long, default_value_t = 180.0, value_parser = seconds)]
+    #[arg(long, default_value_t = 180.0, value_parser = seconds, overrides_with = "timeout")]
     timeout: f32,
     /// Seconds that every thread of a case may sleep while a gate is closed; longer is a TIMEOUT.
     #[arg(long, default_value_t = 30.0, value_parser = seconds)]

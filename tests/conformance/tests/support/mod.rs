@@ -48,6 +48,8 @@ pub fn suite(library: &Path, target: &str) -> Command {
     }
     // Cargo puts the target folder there, where a driver on host memory lies beside the libraries.
     command.env_remove("LD_LIBRARY_PATH").env_remove("CUDA_VISIBLE_DEVICES");
+    // A million operations on a busy machine take their time; what hangs is found by its closed gate.
+    command.args(["--timeout", "900"]);
     command.arg(target).arg("--library").arg(library).args(["--json", "--jobs", "2"]);
     command
 }
