@@ -43,6 +43,15 @@ impl Error {
         self
     }
 
+    /// The same failure with what it is about in front, unless the message says that already.
+    #[cold]
+    pub fn about(mut self, what: &str) -> Error {
+        if !self.0.message.contains(what) {
+            self.0.message = format!("{what}: {}", self.0.message);
+        }
+        self
+    }
+
     /// The failure that a caught panic becomes (contract E1).
     #[cold]
     pub fn from_panic(payload: Box<dyn Any + Send>) -> Error {

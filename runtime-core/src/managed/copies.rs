@@ -134,6 +134,11 @@ impl<B: RuntimeApi> Managed<B> {
                 address - block.base,
                 block.size
             )),
+            Some(block) if self.host_memory && !block.on_host => refused(format!(
+                "`dst` is {} of device type {}, which this backend cannot reach",
+                block.kind.words().0,
+                block.owner
+            )),
             _ if self.host_memory => Ok(()),
             Some(block) if block.kind.is_device() && block.owner == self.device_type => Ok(()),
             Some(block) => refused(format!(

@@ -90,9 +90,10 @@ pub struct Options {
     /// The folder with llaisys/backend.h, for the plugins that cases compile.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../include"))]
     include: PathBuf,
-    // What follows is the suite's own, when it starts itself.
+    /// A backend's name or the number of a device type, as TARGET takes them too.
     #[arg(long, hide = true)]
     device_type: Option<String>,
+    // What follows is the suite's own, when it starts itself.
     #[arg(long, hide = true)]
     plugin: Option<PathBuf>,
     #[arg(long, hide = true)]
@@ -264,7 +265,12 @@ fn aim(options: &Options, setup: &mut Setup) -> Result<Vec<Mode>, Fault> {
         .into_iter()
         .filter(|mode| options.mode.iter().any(|word| *word as usize == *mode as usize))
         .collect();
-    match Target::read(&options.target)? {
+    let target = match &options.device_type {
+        // An older way to say which backend is meant.
+        Some(name) => Target::Backend(name.clone()),
+        None => Target::read(&options.target)?,
+    };
+    match target {
         Target::File(path) => {
             // SAFETY: nobody reads the environment at the same time: this process has one thread yet.
             unsafe { std::env::set_var("LLAISYS_BACKENDS", &path) };

@@ -7,6 +7,7 @@ use crate::data::{self, Rng};
 use crate::extended::{Copy, Extended};
 use crate::failure::Failure;
 use crate::footprint::{Held, Use};
+use crate::forever::forever;
 use crate::library::{Candidate, Library};
 use crate::outcome::{Checked, Stop};
 use crate::program::Launch;
@@ -110,6 +111,13 @@ impl Context {
     /// Whether the backend is part of the library.
     pub fn is_built_in(&self) -> bool {
         self.candidate.path.is_empty()
+    }
+
+    /// What a case gets, for another backend in the same process.
+    pub fn beside(&self, device_type: &str) -> Checked<&'static Context> {
+        let setup = Setup { device_type: device_type.to_owned(), ..self.setup.clone() };
+        let context = Context::new(setup, device_type).map_err(Stop::fail)?;
+        Ok(forever(context))
     }
 
     /// Whether the host may read device memory.

@@ -1,10 +1,8 @@
 //! Very large copies and very many operations (M3, S6).
 
 use crate::address::Address;
-use crate::caller::Caller;
 use crate::case::Area;
 use crate::context::Context;
-use crate::gate::Gate;
 use crate::outcome::{Checked, Stop};
 use crate::place::{Block, Place};
 use llaisys_runtime_core::api::{MemcpyKind, UNKNOWN_BYTES};
@@ -14,7 +12,6 @@ cases! { Area::Memory;
     "M3" a_pageable_copy_of_more_than_four_gibibytes_is_right [DeviceInformation, Time];
     "S6" a_million_copies_without_a_synchronize [];
     "S6" a_hundred_thousand_pageable_copies_without_a_synchronize [];
-    "S6" pageable_copies_on_a_held_stream_wait_rather_than_fill_the_memory [Gates];
     "S6" ten_thousand_streams_one_after_another [];
 }
 
@@ -150,34 +147,5 @@ fn ten_thousand_streams_one_after_another(context: &'static Context) -> Checked 
     ensure!(device.content()? == bytes, "the data after ten thousand streams");
     let grown = grown_since(before);
     ensure!(grown < 256 << 20, "ten thousand streams, all destroyed, keep {grown} bytes");
-    Ok(())
-}
-
-fn pageable_copies_on_a_held_stream_wait_rather_than_fill_the_memory(
-    context: &'static Context,
-) -> Checked {
-    let size = 4 << 20;
-    for (kind, place) in [(MemcpyKind::H2H, Place::Pinned), (MemcpyKind::H2D, Place::Device)] {
-        let stream = context.stream()?;
-        let target = Block::new(context, place, size)?;
-        let bytes = context.bytes(1, size);
-        let before = crate::data::resident_bytes();
-        let gate = Gate::hold(context, 0, stream)?;
-        let (to, from) = (target.address(), Address::of(&bytes));
-        let caller = Caller::start(move || {
-            for _ in 0..512 {
-                context.t.enqueue(to, from, size, kind, stream);
-            }
-            context.clean("copies of two gigabytes")
-        })?;
-        caller.settle();
-        let grown = grown_since(before);
-        gate.open();
-        caller.join()?;
-        context.wait(stream)?;
-        ensure!(target.content()? == bytes, "{kind:?}: the data behind the gate");
-        ensure!(grown < 1 << 30, "{kind:?}: copies behind a gate keep {grown} bytes");
-        context.destroy(stream)?;
-    }
     Ok(())
 }
