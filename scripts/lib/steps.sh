@@ -2,15 +2,18 @@
 # Runs named steps one after the other, keeps what each printed, counts what was tested.
 #
 # Rule: a step that fails does not stop the others, so that one run shows every failure. A step that
-# runs no tests of its own counts as one test. Sourced after setup.sh.
+# runs no tests of its own counts as one test. A step that comes to no end is ended with all it started,
+# and has failed. Sourced after setup.sh.
 
 STEP_LOGS="$TARGET/test-logs"
 STEP_NAMES=() STEP_RESULTS=() STEP_SECONDS=() STEP_PASSED=() STEP_FAILED=()
 STEPS_VERBOSE=0
+# Seconds that a step may take, unless it is told otherwise.
+STEP_LIMIT=1800
 
-# step NAME FUNCTION: runs the function in a shell of its own.
+# step NAME FUNCTION [SECONDS]: runs the function in a shell of its own, for so long at most.
 step() {
-    local name="$1" log start=$SECONDS status=0 pid follower='' waited=0
+    local name="$1" limit="${3:-$STEP_LIMIT}" log start=$SECONDS status=0 pid follower='' waited=0
     mkdir -p "$STEP_LOGS"
     log="$STEP_LOGS/$(printf '%02d' $((${#STEP_NAMES[@]} + 1)))-$name.log"
     printf '== %s\n' "$name"
@@ -33,6 +36,12 @@ step() {
     while kill -0 "$pid" 2>/dev/null; do
         sleep 0.5
         waited=$((waited + 1))
+        if [ $((SECONDS - start)) -ge "$limit" ]; then
+            printf 'error: no end after %d s, which is the limit of this step; it was ended with all it started\n' \
+                "$limit" >>"$log"
+            end_group "$pid"
+            break
+        fi
         if [ $((waited % 60)) -eq 0 ] && [ "$STEPS_VERBOSE" -eq 0 ]; then
             printf '   %ds: %s\n' $((SECONDS - start)) "$(tail -c 400 "$log" | tr '\r' '\n' |
                 sed '/^[[:space:]]*$/d' | tail -n 1 | cut -c1-100)"
@@ -42,6 +51,30 @@ step() {
     trap - INT TERM
     [ -z "$follower" ] || wait "$follower" || true
     step_done "$name" "$status" $((SECONDS - start)) "$log"
+}
+
+# end_group PID: ends the process group of a step, first with a signal that it may act on.
+end_group() {
+    local waited
+    kill -TERM -- "-$1" 2>/dev/null || true
+    for waited in 1 2 3 4 5 6 7 8 9 10; do
+        kill -0 -- "-$1" 2>/dev/null || return 0
+        [ "$waited" -eq 10 ] || sleep 0.5
+    done
+    kill -KILL -- "-$1" 2>/dev/null || true
+}
+
+# The lines of a log that say what failed: for a panic also its message, which is on the next line.
+failures() {
+    awk '
+        /^thread .* panicked at / { print; message = 3; next }
+        message > 0 {
+            if ($0 !~ /^(stack backtrace:|note: |[[:space:]]*)$/) print "    " $0
+            message = /^(stack backtrace:|note: )/ ? 0 : message - 1
+            next
+        }
+        /^(test .* FAILED$|FAILED |FAIL |CRASH |TIMEOUT |LEAK |XPASS |error)/ { print }
+    ' "$1"
 }
 
 step_done() {
@@ -56,8 +89,7 @@ step_done() {
         STEP_RESULTS+=(FAILED)
         printf '   FAILED (exit code %d), %ds; what failed, and the end of %s:\n' \
             "$status" "$seconds" "$log"
-        grep -aE '^(test .* FAILED$|thread .* panicked|FAILED |FAIL |CRASH |TIMEOUT |LEAK |XPASS |error)' "$log" |
-            head -n 40 | cut -c1-400 | sed 's/^/   ! /' || true
+        failures "$log" | head -n 60 | cut -c1-400 | sed 's/^/   ! /' || true
         tail -n 60 "$log" | sed 's/^/   | /'
     fi
     STEP_NAMES+=("$name") STEP_SECONDS+=("$seconds")

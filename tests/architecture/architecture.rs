@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! tools → capi → backend-cpu → runtime-core ← backend-nvidia → cust
+//! tools → conformance → runtime-core
 //! ```
 //!
 //! Python reaches capi at run time, and so does a client; the NVIDIA backend is reached by `dlopen`
@@ -18,7 +19,7 @@ const ARROWS: [(&str, &[&str]); 5] = [
     ("llaisys-backend-cpu", &["llaisys-runtime-core"]),
     ("llaisys-backend-nvidia", &["llaisys-runtime-core", "cust"]),
     ("llaisys-capi", &["llaisys-runtime-core", "llaisys-backend-cpu"]),
-    ("llaisys-tools", &["llaisys-capi"]),
+    ("llaisys-tools", &["llaisys-capi", "llaisys-conformance"]),
 ];
 
 fn root() -> PathBuf {

@@ -14,11 +14,13 @@
 //! | how is the driver called without us? | `native_driver` |
 //! | how are two things timed fairly? | `samples` |
 //! | what is a result of a measurement? | `comparison` |
+//! | does a backend keep the contract? | `llaisys_conformance::command`, of `tests/conformance` |
 //! | how is the runtime asked? | `runtime`, `twelve` |
 //! | how is something printed? | `print`, `progress` |
 //!
 //! Rules: results go to standard output, progress and reasons to standard error. The exit code is 0
-//! when all is well, 1 when something was asked in vain (the reason is said), 2 for bad arguments.
+//! when all is well, 1 when something was asked in vain (the reason is said) or when the results could not
+//! be written, 2 for bad arguments.
 
 mod allocation;
 mod bench;
@@ -76,15 +78,47 @@ enum Command {
     /// Ends with 0 when all that was asked for was measured, with 1 otherwise. A debug build measures
     /// nothing of worth.
     Bench(bench::Options),
+    /// Tests a plugin, or a backend that the library finds, against the contract.
+    ///
+    /// Each case runs in a process of its own, so a crash or a hang is an outcome and the next case
+    /// goes on. Ends with 0 when the backend conforms, with 1 when it does not, with 2 when there is
+    /// nothing to test. Explained in docs/conformance.md.
+    Conform(Box<llaisys_conformance::command::Options>),
 }
 
 fn main() -> ExitCode {
-    // Usage errors and --help end here; clap's code for the former is 2.
-    match Arguments::parse().command {
+    let command = match Arguments::try_parse() {
+        Ok(arguments) => arguments.command,
+        Err(text) => {
+            // Usage errors go to standard error and end with 2; --help and --version are results.
+            let code = if text.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+            print::unwritten(text.print());
+            return print::end(code);
+        }
+    };
+    let code = match command {
         Command::Devices { json } => devices::run(json),
         Command::Demo(options) => demo::run(&options),
         Command::Doctor(options) => doctor::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Conform(options) => conform(&options),
+    };
+    print::end(code)
+}
+
+/// The conformance suite, of which this is one of two doors.
+fn conform(options: &llaisys_conformance::command::Options) -> ExitCode {
+    use llaisys_conformance::command::{Fault, run};
+    match run(options, &["conform"], &mut std::io::stdout()) {
+        Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+        Err(Fault::Unwritten(error)) => {
+            print::unwritten(Err(error));
+            ExitCode::FAILURE
+        }
+        Err(fault) => {
+            print::note(format!("llaisys-rt conform: {fault}"));
+            ExitCode::from(2)
+        }
     }
 }
 

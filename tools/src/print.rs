@@ -1,10 +1,12 @@
 //! How this command prints: tables that fit the terminal, sizes and rates for people.
 //!
 //! Rule: what a program reads is JSON (`--json`), one value on standard output, or one a line; what is printed here
-//! is for people and may change.
+//! is for people and may change. A result that cannot be written (a full disk) makes the command fail.
 
 use comfy_table::{ContentArrangement, Table, presets};
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 /// An empty table that wraps its cells to the width of the terminal; to 80 columns where there is
 /// none.
@@ -24,14 +26,39 @@ pub fn width() -> usize {
     columns.clamp(60, 120).into()
 }
 
-/// Prints a line on standard output. That nobody reads it (a closed pipe) is no failure.
+/// The first result that could not be written.
+static UNWRITTEN: Mutex<Option<io::Error>> = Mutex::new(None);
+
+/// Prints a line on standard output. What cannot be written is kept for [`end`].
 pub fn line(text: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
+    unwritten(writeln!(io::stdout().lock(), "{text}"));
+}
+
+/// Keeps the first failure to write a result.
+pub fn unwritten(result: io::Result<()>) {
+    if let Err(error) = result {
+        let mut first = UNWRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(error);
+    }
+}
+
+/// The exit code of the command, once everything is written: a failure when something could not be,
+/// which is said unless the reader has gone (a closed pipe).
+pub fn end(code: ExitCode) -> ExitCode {
+    unwritten(io::stdout().flush());
+    match UNWRITTEN.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        None => code,
+        Some(error) if error.kind() == io::ErrorKind::BrokenPipe => code,
+        Some(error) => {
+            note(format!("llaisys-rt: the results could not be written: {error}"));
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Prints a line on standard error.
 pub fn note(text: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// Prints one JSON value.

@@ -312,3 +312,57 @@ fn what_cannot_be_measured_is_said() {
     assert_eq!(code, 2, "{err}");
     assert!(err.contains("G10 is not measured on `nvidia`"), "{err}");
 }
+
+#[test]
+fn a_backend_and_a_plugin_are_tested_by_this_command_too() {
+    let beside_it = beside("libllaisys_runtime.so");
+    let library = beside_it.to_string_lossy();
+    let (code, out, err) =
+        run(&mut command(&["conform", "cpu", "--library", &library, "--filter", "every_size_is"]));
+    assert_eq!(code, 0, "{err}");
+    assert!(out.lines().last().is_some_and(|line| line.starts_with("cpu conforms")), "{out}");
+    let plugin = beside("libllaisys_backend_nvidia.so");
+    let mut conform = command(&["conform", &plugin.to_string_lossy(), "--json", "--mode", "raw"]);
+    conform.args(["--filter", "raw_query/", "--filter", "raw_errors/"]);
+    conform.env("LLAISYS_CUDA_DRIVER", beside("libcuda.so"));
+    let (code, out, err) = run(&mut conform);
+    assert_eq!(code, 0, "{err}");
+    let report = json(&out);
+    assert_eq!((&report["plugin"]["name"], &report["modes"][0]), (&"nvidia".into(), &"raw".into()));
+    let passed = report["cases"].as_array().expect("a list").iter();
+    assert!(passed.filter(|case| case["outcome"] == "PASS").count() >= 15, "{report:#}");
+}
+
+#[test]
+fn results_that_cannot_be_written_make_every_command_fail() {
+    for arguments in [
+        &["devices"][..],
+        &["devices", "--json"],
+        &["demo", "--device", "cpu", "--mib", "1", "--repeat", "1"],
+        &["demo", "--device", "cpu", "--mib", "1", "--repeat", "1", "--json"],
+        &["bench", "dispatch", "--device", "cpu", "--runs", "3"],
+        &["doctor"],
+        &["doctor", "--json"],
+        &["conform", "--list"],
+        &["conform", "cpu", "--filter", "every_size_is_aligned"],
+        &["--help"],
+        &["--version"],
+    ] {
+        let full =
+            fs::OpenOptions::new().write(true).open("/dev/full").expect("it is always there");
+        let ended = command(arguments).stdout(full).output().expect("the command starts");
+        let err = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{arguments:?}: {err}");
+        assert!(err.contains("could not be written: No space left"), "{arguments:?}: {err}");
+        assert!(!err.contains("panicked"), "{arguments:?}: {err}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_early_is_no_failure() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let ended = command(&["devices"]).stdout(writer).output().expect("the command starts");
+    assert_eq!(ended.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
+}

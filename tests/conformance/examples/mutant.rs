@@ -270,6 +270,8 @@ impl RuntimeApi for Mutant {
 
     fn get_device_properties(&self, device: Ordinal) -> Result<LlaisysDeviceProperties> {
         let mut properties = self.cpu.get_device_properties(device)?;
+        // The CPU has more than is exported here.
+        properties.capabilities &= CAPABILITIES.0;
         if self.is("memory_of_two_sizes") {
             properties.total_memory /= 2;
         }

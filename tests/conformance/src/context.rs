@@ -6,6 +6,7 @@ use crate::code::Code;
 use crate::data::{self, Rng};
 use crate::extended::{Copy, Extended};
 use crate::failure::Failure;
+use crate::footprint::{Held, Use};
 use crate::forever::forever;
 use crate::library::{Candidate, Library};
 use crate::outcome::{Checked, Stop};
@@ -21,6 +22,8 @@ use std::time::Duration;
 pub struct Setup {
     /// The library under test.
     pub library: PathBuf,
+    /// The plugin's file, when it is one that is tested.
+    pub plugin: Option<PathBuf>,
     /// The device type as the command line names it.
     pub device_type: String,
     /// The seed of the run.
@@ -35,6 +38,10 @@ pub struct Setup {
     pub include: PathBuf,
     /// This program, which runs cases and programs again in processes of their own.
     pub executable: PathBuf,
+    /// What stands before the suite's own arguments when this program starts itself: the subcommand.
+    pub front: Vec<String>,
+    /// What a use of the backend takes, for each mode; without it no leaks are looked for.
+    pub allowed: Option<[Use; 2]>,
 }
 
 /// What a case works with.
@@ -66,7 +73,9 @@ impl Context {
     /// Why there is nothing to test.
     pub fn new(setup: Setup, case: &str) -> Result<Context, String> {
         let library = Library::open(&setup.library)?;
-        let device_type = library.device_type(&setup.device_type)?;
+        let device_type = library
+            .device_type(&setup.device_type)
+            .map_err(|error| format!("{error}{}", refusals(&library)))?;
         let t = library.twelve(device_type)?;
         let why = || match library.take_failure() {
             Ok(Some(failure)) => format!("{:?}: {}", failure.code, failure.message),
@@ -88,6 +97,15 @@ impl Context {
         let capabilities =
             x.get_capabilities().map_err(|code| format!("get_capabilities: {code:?}"))?;
         Ok(Context { setup, library, device_type, t, x, capabilities, candidate, count, seed })
+    }
+
+    /// The blocks that are handed out, for each device.
+    pub fn blocks(&self) -> Vec<Held> {
+        let live = |device| {
+            let statistics = self.x.get_memory_statistics(device);
+            statistics.ok().map(|found| ("blocks that are not freed", found.live))
+        };
+        (0..self.count).map_while(live).collect()
     }
 
     /// Whether the backend is part of the library.
@@ -245,4 +263,13 @@ impl Context {
     pub fn ready(&self, device: i32, stream: Stream) -> Checked<bool> {
         self.ok(self.x.stream_query(device, stream), "stream_query")
     }
+}
+
+/// Why backends are not in use, for a message.
+fn refusals(library: &Library) -> String {
+    let all = library.candidates().unwrap_or_default();
+    let refused = all.iter().filter(|record| record.code != Code::SUCCESS);
+    refused
+        .map(|record| format!("\n{} ({}): {}", record.path, record.name, record.reason))
+        .collect()
 }

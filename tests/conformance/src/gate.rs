@@ -5,6 +5,7 @@
 //! `launch_host_function` is found out here, because the function sees which thread it is on.
 
 use crate::context::Context;
+use crate::extended::Extended;
 use crate::outcome::Checked;
 use llaisys_runtime_core::api::Stream;
 use std::ffi::c_void;
@@ -70,6 +71,16 @@ unsafe extern "C" fn stand(data: *mut c_void) {
 impl Gate {
     /// Puts a closed gate into a stream of a device.
     pub fn put(context: &Context, device: i32, stream: Stream) -> Checked<Gate> {
+        Gate::put_in(&context.x, device, stream).map_err(|mut stop| {
+            if let Ok(Some(failure)) = context.failure() {
+                stop.message = format!("{} ({})", stop.message, failure.message);
+            }
+            stop
+        })
+    }
+
+    /// As `put`, into a stream of any table.
+    pub fn put_in(table: &Extended, device: i32, stream: Stream) -> Checked<Gate> {
         let shared = Arc::new(Shared {
             launcher: thread::current().id(),
             state: Mutex::new(State::default()),
@@ -77,8 +88,10 @@ impl Gate {
         });
         let data = Arc::into_raw(Arc::clone(&shared)).cast_mut().cast();
         // SAFETY: `stand` takes the reference that was just counted, once, from any thread.
-        let launched = unsafe { context.x.launch_host_function(device, stream, stand, data) };
-        context.ok(launched, "launch_host_function")?;
+        let launched = unsafe { table.launch_host_function(device, stream, stand, data) };
+        if let Err(code) = launched {
+            fail!("launch_host_function: expected success, found {code:?}");
+        }
         let gate = Gate(shared);
         CLOSED.fetch_add(1, Ordering::SeqCst);
         let inline = gate.0.state.lock().unwrap_or_else(PoisonError::into_inner).ran_in_the_caller;
@@ -93,6 +106,13 @@ impl Gate {
     /// Puts a closed gate into a stream and waits until the stream stands at it.
     pub fn hold(context: &Context, device: i32, stream: Stream) -> Checked<Gate> {
         let gate = Gate::put(context, device, stream)?;
+        gate.await_reached();
+        Ok(gate)
+    }
+
+    /// As `hold`, in a stream of any table.
+    pub fn hold_in(table: &Extended, device: i32, stream: Stream) -> Checked<Gate> {
+        let gate = Gate::put_in(table, device, stream)?;
         gate.await_reached();
         Ok(gate)
     }

@@ -55,6 +55,24 @@ pub enum Need {
 pub const FAKE_CUDA: &str = "LLAISYS_CONFORMANCE_FAKE_CUDA";
 
 impl Need {
+    /// Whether a backend may be without it: an optional group of operations, or what is not a backend's
+    /// at all. The gates are no such need, though a backend may be without them: nothing can be said of
+    /// order there.
+    pub fn is_optional(self) -> bool {
+        matches!(
+            self,
+            Need::StreamQuery
+                | Need::DeviceInformation
+                | Need::Events
+                | Need::StreamOptions
+                | Need::ForeignStreams
+                | Need::ManagedMemory
+                | Need::Registration
+                | Need::Peers
+                | Need::FakeDriver
+        )
+    }
+
     /// Whether it is there.
     ///
     /// # Errors

@@ -13,6 +13,12 @@ pub enum Outcome {
     Crash,
     /// The case did not come to its end in time.
     Timeout,
+    /// The case passed and left something behind; see `footprint` for what is measured.
+    Leak,
+    /// The case passed, though the expectations say that it does not.
+    XPass,
+    /// The case came to what the expectations say, with their reason.
+    XFail,
     /// The backend says that it does not have the operation, and the entry really answers so.
     NotSupported,
     /// The case cannot be run here, for a reason that code has checked.
@@ -21,11 +27,14 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every outcome, in the order of a report.
-    pub const ALL: [Outcome; 6] = [
+    pub const ALL: [Outcome; 9] = [
         Outcome::Pass,
         Outcome::Fail,
         Outcome::Crash,
         Outcome::Timeout,
+        Outcome::Leak,
+        Outcome::XPass,
+        Outcome::XFail,
         Outcome::NotSupported,
         Outcome::Skip,
     ];
@@ -37,6 +46,9 @@ impl Outcome {
             Outcome::Fail => "FAIL",
             Outcome::Crash => "CRASH",
             Outcome::Timeout => "TIMEOUT",
+            Outcome::Leak => "LEAK",
+            Outcome::XPass => "XPASS",
+            Outcome::XFail => "XFAIL",
             Outcome::NotSupported => "NOT_SUPPORTED",
             Outcome::Skip => "SKIP",
         }
@@ -47,9 +59,12 @@ impl Outcome {
         Outcome::ALL.into_iter().find(|outcome| outcome.word() == word)
     }
 
-    /// Whether the backend is at fault.
+    /// Whether the backend, or an expectation of it, is at fault.
     pub fn is_failure(self) -> bool {
-        matches!(self, Outcome::Fail | Outcome::Crash | Outcome::Timeout)
+        matches!(
+            self,
+            Outcome::Fail | Outcome::Crash | Outcome::Timeout | Outcome::Leak | Outcome::XPass
+        )
     }
 }
 
@@ -76,6 +91,11 @@ impl Stop {
     /// The backend does not have it, and says so.
     pub fn not_supported(reason: impl Into<String>) -> Stop {
         Stop { outcome: Outcome::NotSupported, message: reason.into() }
+    }
+
+    /// Something was left behind.
+    pub fn leak(message: impl Into<String>) -> Stop {
+        Stop { outcome: Outcome::Leak, message: message.into() }
     }
 
     /// The same with the place where it happened in front.

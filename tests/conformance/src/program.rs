@@ -212,13 +212,7 @@ impl Launch {
     fn command(&self) -> Command {
         let mut words: Vec<OsString> = self.wrapper.clone();
         words.push(self.executable.clone().into());
-        words.extend(["--library".into(), self.setup.library.clone().into()]);
-        words.extend(["--device-type".into(), self.setup.device_type.clone().into()]);
-        words.extend(["--seed".into(), self.setup.seed.to_string().into()]);
-        words.extend(["--include".into(), self.setup.include.clone().into()]);
-        if self.setup.quick {
-            words.push("--quick".into());
-        }
+        words.extend(protocol(&self.setup));
         words.extend(["--program".into(), self.name.clone().into(), "--".into()]);
         words.extend(self.arguments.iter().cloned());
         let mut command = Command::new(&words[0]);
@@ -241,6 +235,22 @@ impl Launch {
             child.map_err(|error| Stop::skip(format!("{} does not start: {error}", self.name)))?;
         Ok(finish(self.name, child, self.timeout))
     }
+}
+
+/// The arguments with which this binary starts itself: everything that is the same for a run.
+pub fn protocol(setup: &Setup) -> Vec<OsString> {
+    let mut words: Vec<OsString> = setup.front.iter().map(OsString::from).collect();
+    words.extend(["--library".into(), setup.library.clone().into()]);
+    if let Some(plugin) = &setup.plugin {
+        words.extend(["--plugin".into(), plugin.clone().into()]);
+    }
+    words.extend(["--device-type".into(), setup.device_type.clone().into()]);
+    words.extend(["--seed".into(), setup.seed.to_string().into()]);
+    words.extend(["--include".into(), setup.include.clone().into()]);
+    if setup.quick {
+        words.push("--quick".into());
+    }
+    words
 }
 
 /// Waits for a process, or ends it when its time is over.

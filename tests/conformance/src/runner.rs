@@ -4,13 +4,17 @@
 //! watchdog. Its process tells what came of it in one line on stdout; a process that ends without
 //! that line has crashed.
 
-use crate::case::Case;
+use crate::case::{Body, Case, Mode};
 use crate::context::{Context, Setup};
+use crate::expectations::Expectations;
+use crate::footprint::{Footprint, Held};
 use crate::forever::forever;
 use crate::gate;
 use crate::outcome::{Checked, Outcome, Stop};
 use crate::program;
 use crate::quiet;
+use crate::raw::Plugin;
+use llaisys_runtime_core::api::Capabilities;
 use serde_json::{Value, json};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
@@ -27,8 +31,16 @@ pub struct Report {
     pub outcome: Outcome,
     /// What was expected and found, or the reason of a skip; empty for a pass.
     pub message: String,
-    /// How long it took.
+    /// How long it took; the longest of several runs.
     pub milliseconds: f64,
+    /// How often it was run.
+    pub runs: usize,
+}
+
+impl Report {
+    fn new(outcome: Outcome, message: impl Into<String>, milliseconds: f64) -> Report {
+        Report { outcome, message: message.into(), milliseconds, runs: 1 }
+    }
 }
 
 /// What a process of one case begins its result line with.
@@ -43,14 +55,47 @@ const AWAKE: Duration = Duration::from_millis(20);
 
 /// Runs the body of a case on this thread.
 fn attempt(case: &Case, setup: &Setup) -> Checked {
-    let context = Context::new(setup.clone(), case.name).map_err(Stop::fail)?;
-    // Cases start threads that may outlive them when they fail.
-    let context = forever(context);
-    for need in case.needs {
-        need.check(context)?;
+    match case.body {
+        Body::Core(needs, run) => {
+            let context = Context::new(setup.clone(), case.name).map_err(Stop::fail)?;
+            // Cases start threads that may outlive them when they fail.
+            let context = forever(context);
+            for need in needs {
+                need.check(context)?;
+            }
+            let before = setup.allowed.map(|_| Footprint::now(context.blocks()));
+            run(context)?;
+            context.clean("a failure that nobody asked for was left in the slot")?;
+            leaves_nothing(before, setup, Mode::Core, || context.blocks())
+        }
+        Body::Raw(needs, run) => {
+            let plugin = Plugin::open(setup.clone(), case.name).map_err(Stop::fail)?;
+            let plugin = forever(plugin);
+            let is_missing = |need: &&Capabilities| !plugin.capabilities.contains(**need);
+            let missing: Vec<&Capabilities> = needs.iter().filter(is_missing).collect();
+            missing.iter().try_for_each(|need| plugin.expect_missing(**need))?;
+            if let Some(need) = missing.first() {
+                let name = need.name();
+                return Err(Stop::not_supported(format!("the plugin does not claim {name}")));
+            }
+            let before = setup.allowed.map(|_| Footprint::now(plugin.held(false)));
+            run(plugin)?;
+            leaves_nothing(before, setup, Mode::Raw, || plugin.held(true))
+        }
     }
-    (case.run)(context)?;
-    context.clean("a failure that nobody asked for was left in the slot")
+}
+
+/// The last look at a case that passed, in a process of its own.
+fn leaves_nothing(
+    before: Option<Footprint>,
+    setup: &Setup,
+    mode: Mode,
+    blocks: impl FnOnce() -> Vec<Held>,
+) -> Checked {
+    match (before, setup.allowed) {
+        (Some(before), Some(allowed)) => before.expect_nothing_more(blocks, allowed[mode as usize]),
+        _ => Ok(()),
+    }
 }
 
 /// Waits for the case's result; the second part says that the watchdog has seen that none will come.
@@ -116,8 +161,8 @@ pub fn run_here(case: &Case, setup: &Setup) -> Report {
     }
     let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
     match result {
-        Ok(()) => Report { outcome: Outcome::Pass, message: String::new(), milliseconds },
-        Err(Stop { outcome, message }) => Report { outcome, message, milliseconds },
+        Ok(()) => Report::new(Outcome::Pass, "", milliseconds),
+        Err(Stop { outcome, message }) => Report::new(outcome, message, milliseconds),
     }
 }
 
@@ -138,26 +183,25 @@ pub fn run_and_tell(case: &Case, setup: &Setup) -> i32 {
 }
 
 /// Runs a case in a process of its own.
-pub fn run_apart(case: &Case, setup: &Setup) -> Report {
+fn run_apart(case: &Case, setup: &Setup) -> Report {
     let started = Instant::now();
     let mut command = Command::new(&setup.executable);
     command
-        .arg("--library")
-        .arg(&setup.library)
-        .args(["--device-type", &setup.device_type, "--seed", &setup.seed.to_string()])
-        .args(["--timeout", &setup.timeout.as_secs_f32().to_string(), "--run-case", case.name])
+        .args(program::protocol(setup))
+        .args(["--timeout", &setup.timeout.as_secs_f32().to_string()])
         .args(["--stall", &setup.stall.as_secs_f32().to_string()])
-        .arg("--include")
-        .arg(&setup.include)
-        .args(setup.quick.then_some("--quick"))
+        .args(["--run-case", case.name])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    if let Some(allowed) = setup.allowed {
+        command.args(["--allowed", &allowed[case.mode() as usize].to_string()]);
+    }
     let child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
             let message = format!("the process of the case does not start: {error}");
-            return Report { outcome: Outcome::Crash, message, milliseconds: 0.0 };
+            return Report::new(Outcome::Crash, message, 0.0);
         }
     };
     let ended = program::finish(case.name.to_owned(), child, setup.timeout + GRACE);
@@ -165,70 +209,103 @@ pub fn run_apart(case: &Case, setup: &Setup) -> Report {
         let value: Value = serde_json::from_str(line.strip_prefix(RESULT)?).ok()?;
         let outcome = Outcome::from_word(value["outcome"].as_str()?)?;
         let message = value["message"].as_str()?.to_owned();
-        Some(Report { outcome, message, milliseconds: value["ms"].as_f64()? })
+        Some(Report::new(outcome, message, value["ms"].as_f64()?))
     });
     let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
     match told {
         Some(report) if report.outcome == Outcome::Timeout || ended.code == Some(0) => report,
-        Some(report) if ended.timed_out => Report {
-            outcome: Outcome::Timeout,
-            message: format!("the case came to {:?}, its process never ended", report.outcome),
-            milliseconds,
-        },
-        Some(report) => Report {
-            outcome: Outcome::Crash,
-            message: format!(
-                "the case came to {} ({}), then {}",
-                report.outcome.word(),
-                report.message,
-                ended.story()
-            ),
-            milliseconds,
-        },
-        None if ended.timed_out => {
-            Report { outcome: Outcome::Timeout, message: ended.story(), milliseconds }
+        Some(report) if ended.timed_out => {
+            let word = report.outcome.word();
+            let message = format!("the case came to {word}, its process never ended");
+            Report::new(Outcome::Timeout, message, milliseconds)
         }
-        None => Report { outcome: Outcome::Crash, message: ended.story(), milliseconds },
+        Some(report) => {
+            let (word, message) = (report.outcome.word(), &report.message);
+            let message = format!("the case came to {word} ({message}), then {}", ended.story());
+            Report::new(Outcome::Crash, message, milliseconds)
+        }
+        None if ended.timed_out => Report::new(Outcome::Timeout, ended.story(), milliseconds),
+        None => Report::new(Outcome::Crash, ended.story(), milliseconds),
     }
 }
 
-/// Runs every case in a process of its own, `jobs` at a time; tells about each as it ends.
-pub fn run_all_apart(
-    cases: &[Case],
-    setup: &Setup,
-    jobs: usize,
-    told: impl Fn(&Case, &Report) + Sync,
-) -> Vec<Report> {
-    let next = AtomicUsize::new(0);
-    let reports: Mutex<Vec<Option<Report>>> = Mutex::new(vec![None; cases.len()]);
-    std::thread::scope(|scope| {
-        for _ in 0..jobs.max(1) {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(case) = cases.get(index) else { break };
-                    let report = run_apart(case, setup);
-                    told(case, &report);
-                    reports.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(report);
-                }
-            });
+/// Runs a case several times, each time with data of its own, until it fails.
+fn repeated(case: &Case, setup: &Setup, repeat: usize, run: fn(&Case, &Setup) -> Report) -> Report {
+    let mut longest = 0.0f64;
+    for number in 0..repeat as u64 {
+        let setup = Setup { seed: setup.seed.wrapping_add(number), ..setup.clone() };
+        let mut report = run(case, &setup);
+        longest = longest.max(report.milliseconds);
+        let last = number + 1 == repeat as u64;
+        if report.outcome != Outcome::Pass || last {
+            report.runs = number as usize + 1;
+            report.milliseconds = longest;
+            if repeat > 1 && report.outcome != Outcome::Pass {
+                let (run, seed) = (report.runs, setup.seed);
+                report.message =
+                    format!("run {run} of {repeat} (--seed {seed}): {}", report.message);
+            }
+            return report;
         }
-    });
-    let reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
-    reports.into_iter().flatten().collect()
+    }
+    Report::new(Outcome::Skip, "no run was asked for", longest)
 }
 
-/// Runs every case in this process. A case that does not come to its end ends the process.
-pub fn run_all_here(cases: &[Case], setup: &Setup, told: impl Fn(&Case, &Report)) -> Vec<Report> {
-    let mut reports = Vec::new();
-    for case in cases {
-        let report = run_here(case, setup);
-        told(case, &report);
-        if report.outcome == Outcome::Timeout {
-            eprintln!("the process ends here: `{}` is still inside a call", case.name);
-            std::process::abort();
-        }
-        reports.push(report);
+/// How cases are run.
+pub struct Plan<'a> {
+    /// What is the same for every case.
+    pub setup: &'a Setup,
+    /// How many run at the same time.
+    pub jobs: usize,
+    /// How often each is run, at least once.
+    pub repeat: usize,
+    /// What is known to fail.
+    pub expectations: &'a Expectations,
+}
+
+impl Plan<'_> {
+    /// Runs every case in a process of its own, several at a time; tells about each as it ends, with how
+    /// many have.
+    pub fn run_apart(
+        &self,
+        cases: &[Case],
+        told: impl Fn(&Case, &Report, usize) + Sync,
+    ) -> Vec<Report> {
+        let (next, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let reports: Mutex<Vec<Option<Report>>> = Mutex::new(vec![None; cases.len()]);
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs.max(1) {
+                scope.spawn(|| {
+                    loop {
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(case) = cases.get(index) else { break };
+                        let mut report = repeated(case, self.setup, self.repeat, run_apart);
+                        self.expectations.apply(case, &mut report);
+                        let mut all = reports.lock().unwrap_or_else(PoisonError::into_inner);
+                        told(case, &report, ended.fetch_add(1, Ordering::Relaxed) + 1);
+                        all[index] = Some(report);
+                    }
+                });
+            }
+        });
+        let reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
+        reports.into_iter().flatten().collect()
     }
-    reports
+
+    /// Runs every case in this process. A case that does not come to its end ends the process.
+    pub fn run_here(&self, cases: &[Case], told: impl Fn(&Case, &Report, usize)) -> Vec<Report> {
+        let mut reports = Vec::new();
+        for case in cases {
+            let mut report = repeated(case, self.setup, self.repeat, run_here);
+            let is_stuck = report.outcome == Outcome::Timeout;
+            self.expectations.apply(case, &mut report);
+            told(case, &report, reports.len() + 1);
+            if is_stuck {
+                eprintln!("the process ends here: `{}` is still inside a call", case.name);
+                std::process::abort();
+            }
+            reports.push(report);
+        }
+        reports
+    }
 }

@@ -4,6 +4,7 @@ use crate::address::Address;
 use crate::case::Area;
 use crate::context::Context;
 use crate::data::Rng;
+use crate::footprint::leaves_blocks_on_purpose;
 use crate::forever::forever;
 use crate::outcome::{Checked, Stop};
 use crate::place::{Block, Place};
@@ -189,6 +190,8 @@ fn one_of_eight_threads_wins_the_end_of_a_stream(context: &'static Context) -> C
 
 fn streams_are_destroyed_while_other_threads_use_them(context: &'static Context) -> Checked {
     let bytes = context.bytes(1, 4096);
+    // For ever: the threads of a case that fails go on.
+    leaves_blocks_on_purpose();
     let source = forever(Block::filled(context, Place::Pinned, &bytes)?);
     let target = forever(Block::device(context, 4096)?);
     for _ in 0..context.times(100) {
@@ -223,6 +226,8 @@ fn streams_come_and_go_while_another_thread_waits_for_the_device(
 ) -> Checked {
     let over = Arc::new(AtomicBool::new(false));
     let rounds = context.times(300);
+    // For ever: as above.
+    leaves_blocks_on_purpose();
     let source = forever(Block::pinned(context, 4096)?);
     let target = forever(Block::device(context, 4096)?);
     let working = Arc::new(AtomicUsize::new(3));

@@ -4,9 +4,11 @@ use crate::caller::Caller;
 use crate::case::Area;
 use crate::code::Code;
 use crate::context::Context;
+use crate::footprint::Footprint;
 use crate::outcome::{Checked, Stop};
 use crate::place::{Block, Place};
 use crate::program::Bare;
+use crate::subject;
 use crate::twelve::Twelve;
 use llaisys_runtime_core::Status;
 use llaisys_runtime_core::api::{MemcpyKind, Stream};
@@ -37,6 +39,7 @@ cases! { Area::Devices;
 
 programs![
     tell_what_is_tested,
+    tell_use_of_the_library,
     count_from_sixteen_threads,
     list_and_fork,
     count_is,
@@ -45,7 +48,18 @@ programs![
 
 /// For the head of a run.
 fn tell_what_is_tested(bare: &Bare) -> Checked<i32> {
-    println!("{}", crate::report::subject(bare.context()?));
+    println!("{}", subject::of_library(bare.context()?));
+    Ok(0)
+}
+
+/// The program: prints what it takes to use every device.
+fn tell_use_of_the_library(bare: &Bare) -> Checked<i32> {
+    let context = bare.context()?;
+    let work = || {
+        (0..context.count).for_each(|device| subject::use_once(&context.x, device));
+        Ok(())
+    };
+    println!("{}", Footprint::of_use(work, |_| Vec::new())?);
     Ok(0)
 }
 

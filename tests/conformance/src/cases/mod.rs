@@ -2,6 +2,7 @@
 
 use crate::case::Case;
 use crate::program::Program;
+use crate::raw;
 
 mod accounting;
 mod allocator;
@@ -100,12 +101,12 @@ pub fn all() -> Vec<Case> {
         nvidia_failures::CASES,
         nvidia_recovery::CASES,
     ];
-    lists.concat()
+    lists.into_iter().chain(raw::CASES).flatten().copied().collect()
 }
 
 /// Every program that a case runs in a process of its own.
 pub fn programs() -> Vec<Program> {
-    let lists: [&[Program]; 19] = [
+    let lists: [&[Program]; 20] = [
         devices::PROGRAMS,
         out_of_memory::PROGRAMS,
         streams::PROGRAMS,
@@ -125,6 +126,7 @@ pub fn programs() -> Vec<Program> {
         nvidia_driver::PROGRAMS,
         nvidia_failures::PROGRAMS,
         nvidia_recovery::PROGRAMS,
+        raw::PROGRAMS,
     ];
     lists.concat()
 }
@@ -139,9 +141,11 @@ mod tests {
         let mut names = HashSet::new();
         for case in all() {
             assert!(names.insert(case.name), "two cases are called {}", case.name);
-            let (letter, number) = case.clause.split_at(1);
-            assert!("DEMCSVHLP".contains(letter), "{}: clause {}", case.name, case.clause);
-            assert!(number.parse::<u32>().is_ok(), "{}: clause {}", case.name, case.clause);
+            for clause in case.clause.split(", ") {
+                let (letter, number) = clause.split_at(1);
+                assert!("DEMCSVHLP".contains(letter), "{}: clause {clause}", case.name);
+                assert!(number.parse::<u32>().is_ok(), "{}: clause {clause}", case.name);
+            }
         }
         let mut names = HashSet::new();
         for program in programs() {

@@ -102,14 +102,15 @@ fn not_handed_out(
     let gate = Gate::hold(context, 0, held)?;
     context.enqueue(target.address(), block, length, MemcpyKind::D2H, held)?;
     give(context, block, held)?;
-    for _ in 0..16 {
-        let next = successor(length)?;
-        context.enqueue(next, spoiler.address(), length, MemcpyKind::H2D, other)?;
+    let successors: Vec<Address> = (0..16).map(|_| successor(length)).collect::<Checked<_>>()?;
+    for next in &successors {
+        context.enqueue(*next, spoiler.address(), length, MemcpyKind::H2D, other)?;
     }
     context.wait(other)?;
     gate.open();
     context.wait(held)?;
-    target.expect(&bytes, "a copy that stands before a free in its stream")
+    target.expect(&bytes, "a copy that stands before a free in its stream")?;
+    successors.into_iter().try_for_each(|next| give(context, next, other))
 }
 
 fn a_free_in_a_held_stream_is_not_handed_out_to_another(context: &'static Context) -> Checked {
