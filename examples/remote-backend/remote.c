@@ -31,6 +31,7 @@
 #define DEVICES 2
 #define ALIGNMENT 256 /* of every block: what device memory needs (contract M2) */
 #define BOUNCE_SIZE ((uint64_t)1 << 20)
+#define MOST_STAGED ((uint64_t)256 << 20) /* beyond it whoever enqueues waits (contract S6) */
 #define CAPABILITIES                                                                               \
     (LLAISYS_CAPABILITY_DEVICE_INFORMATION | LLAISYS_CAPABILITY_STREAM_QUERY |                     \
      LLAISYS_CAPABILITY_HOST_FUNCTIONS | LLAISYS_CAPABILITY_EVENTS)
@@ -118,7 +119,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* something was done; blocked workers and waiting callers look again */
     int sleepers;
-    uint64_t tickets, numbers;
+    uint64_t tickets, numbers, staged; /* staged: bytes of pageable memory that wait for their streams */
     struct stream *streams;
     struct device devices[DEVICES];
     struct pool pinned; /* shared with every server, at the same address */
@@ -320,7 +321,7 @@ static void *work(void *argument) {
             if (item->operation == CALL) item->function(item->data);
             free(item->staged);
             pthread_mutex_lock(&all.lock);
-            stream->first = item->next;
+            stream->first = item->next, all.staged -= item->staged ? item->size : 0;
             if (item->operation == RECORD) {
                 struct timespec now;
                 clock_gettime(CLOCK_MONOTONIC, &now);
@@ -546,8 +547,8 @@ static int32_t enqueue_copy(int32_t ordinal, void *dst, const void *src, uint64_
     wait |= (flags & LLAISYS_COPY_DESTINATION_PAGEABLE) != 0;
     if (!wait && (flags & LLAISYS_COPY_SOURCE_PAGEABLE)) {
         int idle = stream->first == NULL && may_run(stream, UINT64_MAX);
-        item->staged = idle ? NULL : malloc(size);
-        wait = item->staged == NULL; /* also when there is no memory to stage it */
+        item->staged = idle || all.staged + size > MOST_STAGED ? NULL : malloc(size);
+        if (!(wait = item->staged == NULL)) all.staged += size; /* it waits when there is no memory, too */
         pthread_mutex_unlock(&all.lock);
         if (!wait) memcpy(item->staged, src, size);
         pthread_mutex_lock(&all.lock);

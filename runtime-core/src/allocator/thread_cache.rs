@@ -8,8 +8,10 @@ use super::Pool;
 use super::block::Block;
 use super::size_class::{self, COUNT};
 use crate::accounting::Shard;
+use once_cell::sync::OnceCell;
 use std::cell::Cell;
-use std::ptr;
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
 
 /// The pools of a process that have caches; those of further devices go without.
 pub const SLOTS: usize = 32;
@@ -41,23 +43,38 @@ thread_local! {
     static CACHES: [Cell<*mut ThreadCache>; SLOTS] =
         const { [const { Cell::new(ptr::null_mut()) }; SLOTS] };
     static HAS_ENDED: Cell<bool> = const { Cell::new(false) };
-    static END: End = const { End };
 }
 
-/// Gives the caches back when the thread ends.
-struct End;
+/// Has the caches given back when the thread ends; whether that could be had.
+///
+/// A key of `pthread` and not a destructor of thread-local storage: glibc registers those under the lock of
+/// `dlopen`, so that a thread which allocates for the first time would wait for a library that is being
+/// loaded, whose constructor may be waiting for that very thread.
+fn watch_end() -> bool {
+    static KEY: OnceCell<libc::pthread_key_t> = OnceCell::new();
+    let made = KEY.get_or_try_init(|| {
+        let mut key = 0;
+        // SAFETY: the key is writable, and `give_back` takes whatever value.
+        match unsafe { libc::pthread_key_create(&mut key, Some(give_back)) } {
+            0 => Ok(key),
+            code => Err(code),
+        }
+    });
+    // SAFETY: the key was made above and is never deleted. The value is never followed; one that is not
+    // NULL has the destructor called.
+    made.is_ok_and(|key| unsafe { libc::pthread_setspecific(*key, NonNull::<c_void>::dangling().as_ptr()) } == 0)
+}
 
-impl Drop for End {
-    fn drop(&mut self) {
-        HAS_ENDED.set(true);
-        for slot in 0..SLOTS {
-            let cache = CACHES.with(|caches| caches[slot].replace(ptr::null_mut()));
-            if !cache.is_null() {
-                // SAFETY: `open` leaked it, and it has just left the only place that led to it.
-                let mut cache = unsafe { Box::from_raw(cache) };
-                let (ready, waiting) = cache.drain();
-                cache.pool.take_back(ready, waiting, cache.shard);
-            }
+/// What `pthread` calls at the end of a thread that has caches.
+unsafe extern "C" fn give_back(_: *mut c_void) {
+    HAS_ENDED.set(true);
+    for slot in 0..SLOTS {
+        let cache = CACHES.with(|caches| caches[slot].replace(ptr::null_mut()));
+        if !cache.is_null() {
+            // SAFETY: `open` leaked it, and it has just left the only place that led to it.
+            let mut cache = unsafe { Box::from_raw(cache) };
+            let (ready, waiting) = cache.drain();
+            cache.pool.take_back(ready, waiting, cache.shard);
         }
     }
 }
@@ -75,7 +92,7 @@ pub fn with<T>(slot: usize, body: impl FnOnce(&mut ThreadCache) -> T) -> Option<
 #[cold]
 pub fn open(slot: usize, pool: &'static Pool) {
     let is_missing = CACHES.with(|caches| caches.get(slot).is_some_and(|it| it.get().is_null()));
-    if !is_missing || HAS_ENDED.get() || END.try_with(|_| ()).is_err() {
+    if !is_missing || HAS_ENDED.get() || !watch_end() {
         return;
     }
     let cache = Box::new(ThreadCache {

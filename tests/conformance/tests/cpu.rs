@@ -18,6 +18,19 @@ fn one_device() {
     support::assert_conforms(support::suite(&library, "cpu"), 60);
 }
 
+/// What allocates and frees; `docs/decisions/0010` says what pools do not see.
+#[test]
+fn with_pools_where_they_are_asked_for() {
+    let folder = support::artifacts(&["--package", "llaisys-capi"]);
+    let library = support::file(&folder, "libllaisys_runtime.so", "llaisys-capi");
+    let mut suite = support::suite(&library, "cpu");
+    suite.env("LLAISYS_ALLOCATOR", "pooled");
+    for area in ["memory/", "accounting/", "errors/", "life/", "plugin_refusals", "constructor"] {
+        suite.args(["--filter", area]);
+    }
+    support::assert_conforms(suite, 60);
+}
+
 #[test]
 fn three_virtual_devices_and_every_clause_is_shown() {
     let folder = support::artifacts(&["--package", "llaisys-capi"]);

@@ -78,6 +78,7 @@ fn eight_threads_on_four_streams_never_share_a_block(context: &'static Context) 
     let of_threads = streams.iter().map(|stream| stream.0 as usize).collect::<Vec<_>>();
     // Blocks that one thread allocated and another one frees.
     let shared = Arc::new(Mutex::new(Vec::<(usize, usize, u8, usize)>::new()));
+    let left = Arc::clone(&shared);
     let times = context.times(1500);
     run(8, move |thread| {
         let mut rng = Rng::new(context.seed ^ (thread as u64 + 1).wrapping_mul(0x9e37_79b9));
@@ -138,6 +139,9 @@ fn eight_threads_on_four_streams_never_share_a_block(context: &'static Context) 
         }
         Ok(())
     })?;
+    for (address, ..) in left.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        context.ok(context.x.free_device(0, Address(address)), "free_device")?;
+    }
     streams.into_iter().try_for_each(|stream| context.destroy(stream))
 }
 

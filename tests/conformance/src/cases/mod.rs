@@ -101,7 +101,7 @@ pub fn all() -> Vec<Case> {
         nvidia_failures::CASES,
         nvidia_recovery::CASES,
     ];
-    lists.into_iter().chain(raw::CASES).flatten().copied().collect()
+    lists.iter().copied().chain(raw::CASES).flatten().copied().collect()
 }
 
 /// Every program that a case runs in a process of its own.
