@@ -6,11 +6,11 @@
 use crate::batch::Batch;
 use crate::events::EventSlot;
 use crate::fill::Fill;
+use crate::host_call;
 use crate::pitched::Pitched;
 use crate::staging::StagingBuffer;
-use crate::stream::Position;
+use crate::position::Position;
 use crate::transfer::Transfer;
-use crate::worker;
 use llaisys_runtime_core::api::HostFunction;
 use std::ffi::c_void;
 
@@ -49,13 +49,32 @@ pub enum Command {
     },
 }
 
-const _: () = assert!(size_of::<(u64, Command)>() <= 64, "a record is one cache line");
+/// A piece of work as it lies in a ring: one cache line.
+#[repr(align(64))]
+pub struct Record(pub Command);
+
+const _: () = assert!(size_of::<Record>() == 64, "a record is one cache line");
+
+/// Above so many bytes a copy or fill takes longer than it takes to tell others what is done.
+const LONG: usize = 64 << 10;
 
 // SAFETY: a command is run once, by one thread; whoever enqueues it promises (see the trait) that
 // its memory and its function may be used from any thread until then.
 unsafe impl Send for Command {}
 
 impl Command {
+    /// Whether others should know what is done before this begins.
+    #[inline]
+    pub fn is_long(&self) -> bool {
+        match self {
+            Command::Copy(copy) => copy.size > LONG,
+            Command::StagedCopy { source, .. } => source.len() > LONG,
+            Command::Fill(fill) => fill.size > LONG,
+            Command::Pitched(_) | Command::Batch(_) | Command::HostFunction { .. } => true,
+            Command::Wait(_) | Command::Mark { .. } => false,
+        }
+    }
+
     /// Does it, in the calling thread.
     ///
     /// # Safety
@@ -77,9 +96,10 @@ impl Command {
             Command::Fill(fill) => unsafe { fill.run() },
             Command::HostFunction { function, data } => {
                 // SAFETY: passed on from our caller.
-                worker::as_host_function(|| unsafe { function(data) });
+                host_call::run(|| unsafe { function(data) });
             }
-            Command::Wait(position) => position.wait(),
+            // Whoever runs a queue has seen that the point is passed.
+            Command::Wait(_) => {}
             Command::Mark { event, record } => event.mark_reached(record),
         }
     }

@@ -27,9 +27,9 @@ use crate::fill::Fill;
 use crate::handle::Handle;
 use crate::pitched::Pitched;
 use crate::registrations::Registration;
-use crate::stream::Position;
+use crate::position::Position;
 use crate::transfer::Transfer;
-use crate::{devices, pages, worker};
+use crate::{devices, host_call, pages};
 use llaisys_runtime_core::api::*;
 use llaisys_runtime_core::{Error, Result, Status, device_type};
 use std::ffi::c_void;
@@ -119,7 +119,7 @@ impl Cpu {
         }
         let must_wait = must_wait || from_pageable;
         if must_wait {
-            worker::check_may_wait(T::OPERATION)?;
+            host_call::check_may_wait(T::OPERATION)?;
         }
         let position = device.enqueue(stream, transfer.queued())?;
         if must_wait {
@@ -184,8 +184,10 @@ impl RuntimeApi for Cpu {
 
     fn device_synchronize(&self, device: Ordinal) -> Result<()> {
         let device = self.device(device)?;
-        worker::check_may_wait("device_synchronize")?;
-        wait_for_all(&device.busy());
+        host_call::check_may_wait("device_synchronize")?;
+        let mut positions = Vec::new();
+        device.busy(|position| positions.push(position));
+        wait_for_all(&positions);
         Ok(())
     }
 
@@ -198,10 +200,7 @@ impl RuntimeApi for Cpu {
     }
 
     unsafe fn stream_synchronize(&self, device: Ordinal, stream: Stream) -> Result<()> {
-        let positions = self.device(device)?.position(stream)?;
-        worker::check_may_wait("stream_synchronize")?;
-        wait_for_all(&positions);
-        Ok(())
+        self.device(device)?.synchronize(stream)
     }
 
     fn malloc_device(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
@@ -235,7 +234,7 @@ impl RuntimeApi for Cpu {
     ) -> Result<()> {
         let device = self.device(device)?;
         let Some(copy) = copy_of(dst, src, size)? else { return Ok(()) };
-        worker::check_may_wait("memcpy_sync")?;
+        host_call::check_may_wait("memcpy_sync")?;
         let (before, claim) = device.claim_apart()?;
         wait_for_all(&before);
         // SAFETY: the ranges are promised by the trait.
@@ -256,7 +255,7 @@ impl RuntimeApi for Cpu {
     ) -> Result<()> {
         let device = self.device(device)?;
         let Some(copy) = copy_of(dst, src, size)? else {
-            return device.position(stream).map(drop);
+            return device.check(stream);
         };
         // SAFETY: the ranges are promised by the trait.
         unsafe { self.transfer(device, stream, flags, copy, false) }
@@ -295,7 +294,7 @@ impl RuntimeApi for Cpu {
     }
 
     unsafe fn stream_query(&self, device: Ordinal, stream: Stream) -> Result<bool> {
-        Ok(self.device(device)?.position(stream)?.is_empty())
+        self.device(device)?.is_idle(stream)
     }
 
     unsafe fn launch_host_function(
@@ -386,7 +385,7 @@ impl RuntimeApi for Cpu {
         let found = owner.event(event)?;
         match found.record {
             Some(position) => device.wait_for(stream, position),
-            None => device.position(stream).map(drop),
+            None => device.check(stream),
         }
     }
 
@@ -400,11 +399,11 @@ impl RuntimeApi for Cpu {
         let Some(position) = found.record.filter(|position| !position.is_reached()) else {
             return Ok(());
         };
-        worker::check_may_wait("event_synchronize")?;
+        host_call::check_may_wait("event_synchronize")?;
         if found.flags.contains(EventFlags::BLOCKING_WAIT) {
-            position.wait();
+            position.wait_asleep();
         } else {
-            position.spin();
+            position.wait();
         }
         Ok(())
     }
@@ -423,7 +422,7 @@ impl RuntimeApi for Cpu {
         size: usize,
         stream: Stream,
     ) -> Result<*mut c_void> {
-        self.device(device)?.position(stream)?;
+        self.device(device)?.check(stream)?;
         self.engine().allocate(device, Place::Device(device), size)
     }
 
@@ -457,7 +456,7 @@ impl RuntimeApi for Cpu {
         location: i32,
         stream: Stream,
     ) -> Result<()> {
-        self.device(device)?.position(stream)?;
+        self.device(device)?.check(stream)?;
         self.check_managed(pointer, size, location)?;
         // SAFETY: just checked to be inside a block of ours, which the trait keeps alive.
         unsafe { pages::will_need(pointer as usize, size) };
@@ -533,7 +532,7 @@ impl RuntimeApi for Cpu {
     ) -> Result<()> {
         let device = self.device(device)?;
         if size == 0 {
-            return device.position(stream).map(drop);
+            return device.check(stream);
         }
         check_not_null(dst, "the destination of a fill")?;
         let fill = Fill { dst, size, pattern: pattern.repeated() };
@@ -549,7 +548,7 @@ impl RuntimeApi for Cpu {
     ) -> Result<()> {
         let device = self.device(device)?;
         if copy.is_empty() {
-            return device.position(stream).map(drop);
+            return device.check(stream);
         }
         check_not_null(copy.dst, "the destination of a pitched copy")?;
         check_not_null(copy.src, "the source of a pitched copy")?;
@@ -571,7 +570,7 @@ impl RuntimeApi for Cpu {
             copies.extend(copy_of(range.dst, range.src, range.size as usize)?);
         }
         if copies.is_empty() {
-            return device.position(stream).map(drop);
+            return device.check(stream);
         }
         let batch = Batch::new(copies, &self.engine().staging);
         let must_wait = batch.is_beyond_the_bound();

@@ -8,10 +8,11 @@
 use crate::blocks::{Block, Blocks, Place};
 use crate::budget::Budget;
 use crate::deferred::Deferred;
+use crate::host_call;
 use crate::registrations::Registrations;
 use crate::signal::Signal;
-use crate::stream::{Position, Progress};
-use crate::worker;
+use crate::position::Position;
+use crate::queue::Queue;
 use llaisys_runtime_core::api::{LlaisysMemoryInfo, Ordinal};
 use llaisys_runtime_core::{Error, Result, Status};
 use std::ffi::c_void;
@@ -73,7 +74,7 @@ impl Memory {
             }
             match self.deferred.bytes(None) {
                 bytes @ 1.. if self.budget.fits(place, size, bytes) => {
-                    worker::check_may_wait("allocating what was freed but is still in use")?;
+                    host_call::check_may_wait("allocating what was freed but is still in use")?;
                     // Whichever comes back first: the streams of other blocks may take long.
                     self.has_returned.wait(|| self.returned.load(SeqCst) != returned);
                 }
@@ -99,7 +100,7 @@ impl Memory {
 
     /// Gives a block that was taken back to the system once these points are passed, where it was
     /// freed behind a stream, or behind all of them.
-    pub fn give_back(&self, block: Block, stream: Option<&'static Progress>, until: Vec<Position>) {
+    pub fn give_back(&self, block: Block, stream: Option<&'static Queue>, until: Vec<Position>) {
         if until.is_empty() {
             self.to_system(block);
         } else {
@@ -114,8 +115,13 @@ impl Memory {
             return;
         }
         self.reaping.fetch_add(1, SeqCst);
-        while let Some(blocks) = self.deferred.take_over() {
-            blocks.into_iter().for_each(|block| self.to_system(block));
+        loop {
+            while let Some(blocks) = self.deferred.take_over() {
+                blocks.into_iter().for_each(|block| self.to_system(block));
+            }
+            if !self.deferred.alert() {
+                break;
+            }
         }
         self.reaping.fetch_sub(1, SeqCst);
     }

@@ -39,6 +39,17 @@ impl Signal {
         }
     }
 
+    /// Sleeps until the next notification, unless `done` says yes once this thread counts as a waiter;
+    /// or for no reason.
+    pub fn wait_once(&self, done: impl FnOnce() -> bool) {
+        self.waiters.fetch_add(1, SeqCst);
+        let generation = self.generation.load(SeqCst);
+        if !done() {
+            futex::wait(&self.generation, generation, None);
+        }
+        self.waiters.fetch_sub(1, SeqCst);
+    }
+
     /// Has everybody who waits look again.
     pub fn notify(&self) {
         if self.waiters.load(SeqCst) != 0 {

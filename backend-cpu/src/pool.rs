@@ -1,0 +1,448 @@
+//! The pool: which queues are ready, which workers there are, and who must be woken.
+//!
+//! All of it is decided under one lock, which is taken where a queue changes hands and never for a
+//! single piece of work. Workers are shared by all streams of all devices.
+//!
+//! | a worker | counts as | becomes |
+//! |---|---|---|
+//! | looks for a ready queue, or was just woken or started to | `searching` | running, when it takes one; parked, when it has found none for a while |
+//! | runs a queue | none of these | searching |
+//! | has been inside one host function for a while | `blocked` | running, when the function returns |
+//! | sleeps at the bell | `parked` | searching, when it is woken; gone, when it was not for long |
+//!
+//! Rules: while the ready list has an entry, a worker is searching, or as many are running as may be
+//! and the lookout is awake. So an entry is taken by a worker that becomes free; and when all of
+//! them are inside host functions that do not return, the lookout counts these as blocked and has
+//! others take their places (contract S1). The number of threads is the limit, plus one for each
+//! host function that blocks, plus the lookout.
+
+use crate::berth::Berth;
+use crate::lookout::Lookout;
+use crate::position::Position;
+use crate::queue::Queue;
+use crate::schedule::Schedule;
+use crate::worker;
+use llaisys_runtime_core::futex;
+use llaisys_runtime_core::lock::{ForkLock, Mutex};
+use llaisys_runtime_core::Result;
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::Duration;
+
+/// See the module text.
+pub struct Pool {
+    /// The threads' name, without their number.
+    pub name: String,
+    /// After how long without work a worker ends.
+    pub worker_idle: Duration,
+    /// How many workers may run at a time.
+    limit: u32,
+    /// Grows in the child of a fork: what an earlier number belongs to is not there.
+    epoch: AtomicU32,
+    /// Where parked workers sleep: changes with every wake.
+    bell: AtomicU32,
+    /// How many entries the ready list has, for who looks without the lock.
+    ready: AtomicU32,
+    /// How many workers there are, for who looks without the lock.
+    threads: AtomicU32,
+    /// When the last wake was asked for, in nanoseconds; 0 once it was measured.
+    woken_at: AtomicU64,
+    /// How long a worker looks for work before it parks, in nanoseconds: a few times what a wake
+    /// takes, as it was measured.
+    patience: AtomicU64,
+    lookout: Lookout,
+    /// The seeded schedule, where one was asked for.
+    pub schedule: Option<Schedule>,
+    state: Mutex<State>,
+}
+
+// SAFETY: the pointers are to queues, which live as long as the process and are shared.
+unsafe impl Send for State {}
+
+struct State {
+    first: *const Queue,
+    last: *const Queue,
+    threads: u32,
+    searching: u32,
+    parked: u32,
+    blocked: u32,
+    /// Wakes that were granted and that no sleeper has taken yet.
+    granted: u32,
+    lookout_runs: bool,
+    lookout_awake: bool,
+    number: u32,
+    berths: Vec<&'static Berth>,
+    free_berths: Vec<&'static Berth>,
+}
+
+impl State {
+    const fn new() -> State {
+        State {
+            first: null_mut(),
+            last: null_mut(),
+            threads: 0,
+            searching: 0,
+            parked: 0,
+            blocked: 0,
+            granted: 0,
+            lookout_runs: false,
+            lookout_awake: false,
+            number: 0,
+            berths: Vec::new(),
+            free_berths: Vec::new(),
+        }
+    }
+
+    fn running(&self) -> u32 {
+        self.threads.saturating_sub(self.parked + self.blocked)
+    }
+}
+
+/// What a sleeping worker is to do.
+pub enum Woken {
+    /// Search.
+    Search,
+    /// End.
+    End,
+}
+
+/// The bounds of a worker's patience, in nanoseconds.
+const PATIENCE: (u64, u64) = (10_000, 100_000);
+
+impl Pool {
+    /// No workers, nothing ready. `limit` workers may run at a time.
+    pub fn new(name: String, limit: u32, worker_idle: Duration, seed: Option<u64>) -> Pool {
+        Pool {
+            name,
+            worker_idle,
+            limit: if seed.is_some() { 1 } else { limit.max(1) },
+            epoch: AtomicU32::new(0),
+            bell: AtomicU32::new(0),
+            ready: AtomicU32::new(0),
+            threads: AtomicU32::new(0),
+            woken_at: AtomicU64::new(0),
+            patience: AtomicU64::new(PATIENCE.0 * 4),
+            lookout: Lookout::new(),
+            schedule: seed.map(Schedule::new),
+            state: Mutex::new(State::new()),
+        }
+    }
+
+    /// Which process this is, counted in forks.
+    #[inline]
+    pub fn epoch(&self) -> u32 {
+        self.epoch.load(Relaxed)
+    }
+
+    /// How many workers may run at a time.
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Sees to it that there is a worker, before something is enqueued that may need one.
+    ///
+    /// # Errors
+    /// `OUT_OF_MEMORY` when the system gives no thread.
+    #[inline]
+    pub fn be_there(&'static self) -> Result<()> {
+        if self.threads.load(Acquire) != 0 { Ok(()) } else { self.start_first() }
+    }
+
+    #[cold]
+    fn start_first(&'static self) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.threads == 0 { self.start(&mut state) } else { Ok(()) }
+    }
+
+    /// Puts a queue at the end of the ready list. The caller has its entry.
+    #[cold]
+    pub fn push(&'static self, queue: &'static Queue) {
+        let mut state = self.state.lock();
+        queue.next_ready.store(null_mut(), Relaxed);
+        if state.last.is_null() {
+            state.first = queue;
+        } else {
+            // SAFETY: in the list; queues live as long as the process.
+            unsafe { &*state.last }.next_ready.store(ptr(queue), Relaxed);
+        }
+        state.last = queue;
+        self.ready.store(self.ready.load(Relaxed) + 1, Release);
+        let bell = self.provide(&mut state);
+        drop(state);
+        if bell {
+            futex::wake(&self.bell, 1);
+        }
+    }
+
+    /// Whether the ready list has an entry, as far as can be seen without the lock.
+    #[inline]
+    pub fn has_ready(&self) -> bool {
+        self.ready.load(Acquire) != 0
+    }
+
+    /// Keeps the rule of the module text; whether the caller is to ring the bell.
+    fn provide(&'static self, state: &mut State) -> bool {
+        if state.first.is_null() || state.searching > 0 {
+            return false;
+        }
+        if state.running() < self.limit {
+            if state.parked > 0 {
+                state.parked -= 1;
+                state.searching += 1;
+                state.granted += 1;
+                self.bell.fetch_add(1, Release);
+                self.woken_at.store(crate::events::now(), Relaxed);
+                return true;
+            }
+            if self.start(state).is_ok() {
+                return false;
+            }
+            // Without another thread the workers that there are go on, one after the other.
+        }
+        if !state.lookout_awake {
+            state.lookout_awake = true;
+            state.lookout_runs = self.lookout.call(self, state.lookout_runs);
+            state.lookout_awake = state.lookout_runs;
+        }
+        false
+    }
+
+    fn start(&'static self, state: &mut State) -> Result<()> {
+        let berth = state.free_berths.pop().unwrap_or_else(Berth::leak);
+        berth.clear();
+        state.number += 1;
+        let started = worker::start(self, berth, state.number, self.epoch());
+        if let Err(error) = started {
+            state.free_berths.push(berth);
+            return Err(error);
+        }
+        state.berths.push(berth);
+        state.threads += 1;
+        state.searching += 1;
+        self.threads.store(state.threads, Release);
+        Ok(())
+    }
+
+    /// For a searching worker: an entry of the ready list, with which it runs. `None` when there is
+    /// none, or when more workers run than may.
+    pub fn take(&'static self, berth: &'static Berth) -> Option<&'static Queue> {
+        let mut state = self.state.lock();
+        self.unblock(&mut state, berth);
+        if state.running() > self.limit {
+            return None;
+        }
+        let queue = self.remove(&mut state)?;
+        state.searching -= 1;
+        let bell = self.provide(&mut state);
+        drop(state);
+        if bell {
+            futex::wake(&self.bell, 1);
+        }
+        Some(queue)
+    }
+
+    fn remove(&self, state: &mut State) -> Option<&'static Queue> {
+        let count = self.ready.load(Relaxed);
+        let skip = match &self.schedule {
+            Some(schedule) if count > 1 => schedule.below(count),
+            _ => 0,
+        };
+        let mut before: *const Queue = null_mut();
+        let mut this = state.first;
+        for _ in 0..skip {
+            before = this;
+            // SAFETY: the list has `count` entries; queues live as long as the process.
+            this = unsafe { &*this }.next_ready.load(Relaxed);
+        }
+        // SAFETY: null or a queue.
+        let queue: &'static Queue = unsafe { this.as_ref() }?;
+        let next = queue.next_ready.load(Relaxed);
+        if before.is_null() {
+            state.first = next;
+        } else {
+            // SAFETY: a queue of the list.
+            unsafe { &*before }.next_ready.store(next, Relaxed);
+        }
+        if next.is_null() {
+            state.last = before;
+        }
+        self.ready.store(count - 1, Release);
+        Some(queue)
+    }
+
+    /// A running worker searches again.
+    pub fn search(&self) {
+        self.state.lock().searching += 1;
+    }
+
+    /// A searching worker runs a queue that it has in its hand.
+    pub fn run(&'static self) {
+        let mut state = self.state.lock();
+        state.searching -= 1;
+        let bell = self.provide(&mut state);
+        drop(state);
+        if bell {
+            futex::wake(&self.bell, 1);
+        }
+    }
+
+    /// A searching worker has found nothing, or is one too many: sleeps until it is woken.
+    pub fn park(&'static self, berth: &'static Berth, epoch: u32) -> Woken {
+        let mut state = self.state.lock();
+        self.unblock(&mut state, berth);
+        if !state.first.is_null() && state.running() <= self.limit {
+            return Woken::Search;
+        }
+        state.searching -= 1;
+        state.parked += 1;
+        let bell = self.provide(&mut state);
+        if bell {
+            // It may be this very worker that takes it.
+            futex::wake(&self.bell, 1);
+        }
+        let mut limit = self.worker_idle;
+        let end = crate::events::now().saturating_add(limit.as_nanos() as u64);
+        loop {
+            if state.granted > 0 {
+                state.granted -= 1;
+                drop(state);
+                self.measure();
+                return Woken::Search;
+            }
+            if limit.is_zero() {
+                state.parked -= 1;
+                self.gone(&mut state, berth);
+                return Woken::End;
+            }
+            let bell = self.bell.load(Relaxed);
+            drop(state);
+            futex::wait(&self.bell, bell, Some(limit));
+            if self.epoch() != epoch {
+                return Woken::End;
+            }
+            limit = Duration::from_nanos(end.saturating_sub(crate::events::now()));
+            state = self.state.lock();
+        }
+    }
+
+    fn gone(&self, state: &mut State, berth: &'static Berth) {
+        state.threads -= 1;
+        state.berths.retain(|other| !std::ptr::eq(*other, berth));
+        state.free_berths.push(berth);
+        self.threads.store(state.threads, Release);
+    }
+
+    /// How long a wake took says how long it pays to look for work instead of sleeping.
+    fn measure(&self) {
+        let woken_at = self.woken_at.swap(0, Relaxed);
+        if woken_at != 0 {
+            let took = crate::events::now().saturating_sub(woken_at);
+            let before = self.patience.load(Relaxed);
+            let patience = (before * 7 + took * 3) / 8;
+            self.patience.store(patience.clamp(PATIENCE.0, PATIENCE.1), Relaxed);
+        }
+    }
+
+    /// How long a worker looks for work before it parks, in nanoseconds.
+    pub fn patience(&self) -> u64 {
+        self.patience.load(Relaxed)
+    }
+
+    /// A worker's host function has returned.
+    pub fn leave_host_function(&self, berth: &'static Berth) {
+        if berth.leave() {
+            self.unblock(&mut self.state.lock(), berth);
+        }
+    }
+
+    fn unblock(&self, state: &mut State, berth: &'static Berth) {
+        if berth.take_blocked() {
+            state.blocked -= 1;
+        }
+    }
+
+    /// For the lookout, once a tick: whether it goes on. Counts workers as blocked that have been
+    /// inside the same host function since the last tick, when entries wait.
+    pub fn look_out(&'static self, idle_ticks: u32, patience: u32) -> bool {
+        let mut state = self.state.lock();
+        if state.first.is_null() {
+            state.lookout_awake = idle_ticks < patience;
+            return state.lookout_awake;
+        }
+        let blocked = state.berths.iter().filter(|berth| berth.is_stuck()).count() as u32;
+        state.blocked += blocked;
+        let bell = self.provide(&mut state);
+        drop(state);
+        if bell {
+            futex::wake(&self.bell, 1);
+        }
+        true
+    }
+
+    /// For the lookout, which nobody has called for long: whether it ends.
+    pub fn dismiss_lookout(&self) -> bool {
+        let mut state = self.state.lock();
+        if !state.lookout_awake {
+            state.lookout_runs = false;
+        }
+        !state.lookout_awake
+    }
+
+    /// Where the lookout sleeps.
+    pub fn lookout(&self) -> &Lookout {
+        &self.lookout
+    }
+
+    /// Whether the lookout was called.
+    pub fn is_lookout_needed(&self) -> bool {
+        self.state.lock().lookout_awake
+    }
+
+    /// Has the seeded schedule go on until a point is reached; nothing without one.
+    pub fn demand(&self, position: Position) {
+        if let Some(schedule) = &self.schedule {
+            schedule.demand(position);
+        }
+    }
+
+    /// Before a fork: keeps the locks.
+    pub fn hold(&self) {
+        self.state.hold();
+        if let Some(schedule) = &self.schedule {
+            schedule.hold();
+        }
+    }
+
+    /// After a fork: releases them.
+    ///
+    /// # Safety
+    /// - `hold` was called before the fork, on the thread that forked.
+    pub unsafe fn release(&self) {
+        // SAFETY: by the contract above.
+        unsafe {
+            self.state.release();
+            if let Some(schedule) = &self.schedule {
+                schedule.release();
+            }
+        }
+    }
+
+    /// In the child of a fork, with the locks free again: nothing is ready, there are no workers.
+    pub fn forget(&self) {
+        let mut state = self.state.lock();
+        let mut berths = std::mem::take(&mut state.free_berths);
+        berths.append(&mut state.berths);
+        *state = State { free_berths: berths, ..State::new() };
+        self.ready.store(0, Release);
+        self.threads.store(0, Release);
+        self.epoch.fetch_add(1, Release);
+        if let Some(schedule) = &self.schedule {
+            schedule.forget();
+        }
+    }
+}
+
+fn ptr(queue: &'static Queue) -> *mut Queue {
+    std::ptr::from_ref(queue).cast_mut()
+}

@@ -1,0 +1,15 @@
+//! Queues for unit tests.
+
+use crate::memory::Memory;
+use crate::pool::Pool;
+use crate::queue::Queue;
+use crate::slots::Slots;
+use std::time::Duration;
+
+/// Some queues of a device that nobody else uses.
+pub fn queues(count: usize) -> Vec<&'static Queue> {
+    let pool = Box::leak(Box::new(Pool::new("unit".to_owned(), 1, Duration::ZERO, None)));
+    let memory = Box::leak(Box::new(Memory::new(None)));
+    let slots: &'static Slots = Box::leak(Box::new(Slots::new(0, pool, memory, 16)));
+    (0..count).map(|_| slots.take(true).expect("room").0).collect()
+}
