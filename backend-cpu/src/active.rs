@@ -29,11 +29,7 @@ pub struct Active {
 impl Active {
     /// No queue has work.
     pub fn new() -> Active {
-        Active {
-            head: AtomicPtr::new(null_mut()),
-            scans: AtomicU64::new(0),
-            lock: Mutex::new(()),
-        }
+        Active { head: AtomicPtr::new(null_mut()), scans: AtomicU64::new(0), lock: Mutex::new(()) }
     }
 
     /// A queue is about to get work. Under its ring's lock.

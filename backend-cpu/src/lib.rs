@@ -58,6 +58,8 @@ mod processor;
 mod progress;
 mod queue;
 mod registrations;
+#[cfg(test)]
+mod rig;
 mod ring;
 mod runner;
 mod schedule;
@@ -67,8 +69,6 @@ mod staging;
 mod thread;
 mod transfer;
 mod worker;
-#[cfg(test)]
-mod rig;
 
 pub use configuration::Configuration;
 pub use cpu::Cpu;

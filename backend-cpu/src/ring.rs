@@ -252,8 +252,10 @@ impl<T> Guard<'_, T> {
             let old = ring.buffer.load(Ordering::Relaxed);
             let larger = (size * 4).max(FIRST).min(ring.limit.next_power_of_two());
             let new = Buffer::leak(larger);
-            for number in own.freed + 1..=self.number {
-                // SAFETY: the old buffer is there, since it has records; the new one is ours.
+            // Without a buffer, all numbers so far were taken by who did the work itself.
+            let numbers = if old.is_null() { 0..0 } else { own.freed + 1..self.number + 1 };
+            for number in numbers {
+                // SAFETY: the old buffer is there; the new one is ours.
                 let (from, to) = unsafe { ((*old).cell(number), (*new).cell(number)) };
                 // A record that is being taken, or a number without one, is copied too, as bytes
                 // that nobody will read.

@@ -84,8 +84,7 @@ impl Slots {
                 free.next - 1
             }
             None => {
-                let message =
-                    format!("CPU device {} has {SLOTS} streams already", self.ordinal);
+                let message = format!("CPU device {} has {SLOTS} streams already", self.ordinal);
                 return Err(Error::new(Status::OutOfMemory, message));
             }
         };
@@ -178,4 +177,3 @@ impl Slots {
         }
     }
 }
-

@@ -36,8 +36,7 @@ pub fn start(name: String, main: impl FnOnce() + Send + 'static) -> Result<()> {
         drop(unsafe { Box::from_raw(start) });
         let reason = std::io::Error::from_raw_os_error(code);
         let message = format!("no thread `{shown}` for the CPU backend: {reason}");
-        return Err(Error::new(Status::OutOfMemory, message)
-            .with_native(i64::from(code), "errno"));
+        return Err(Error::new(Status::OutOfMemory, message).with_native(i64::from(code), "errno"));
     }
     // SAFETY: written by `pthread_create` on success; nobody joins the thread.
     unsafe { libc::pthread_detach(thread.assume_init()) };

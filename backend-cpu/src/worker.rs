@@ -24,12 +24,7 @@ const LOOKS: u32 = 8;
 ///
 /// # Errors
 /// `OUT_OF_MEMORY` when the system gives no more threads.
-pub fn start(
-    pool: &'static Pool,
-    berth: &'static Berth,
-    number: u32,
-    epoch: u32,
-) -> Result<()> {
+pub fn start(pool: &'static Pool, berth: &'static Berth, number: u32, epoch: u32) -> Result<()> {
     thread::start(format!("{}.{number}", pool.name), move || match &pool.schedule {
         None => run(pool, berth, epoch),
         Some(schedule) => run_scheduled(pool, schedule, berth, epoch),
