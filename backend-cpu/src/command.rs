@@ -4,10 +4,12 @@
 //! what was staged, a pitched copy and a batch are kept outside of it.
 
 use crate::batch::Batch;
+use crate::bulk;
 use crate::events::EventSlot;
 use crate::fill::Fill;
 use crate::host_call;
 use crate::pitched::Pitched;
+use crate::pool::Pool;
 use crate::position::Position;
 use crate::staging::StagingBuffer;
 use crate::transfer::Transfer;
@@ -79,21 +81,21 @@ impl Command {
     ///
     /// # Safety
     /// - What the caller of the operation promised of its pointers still holds.
-    pub unsafe fn run(self) {
+    pub unsafe fn run(self, pool: &'static Pool) {
         match self {
             // SAFETY: passed on from our caller.
-            Command::Copy(copy) => unsafe { copy.run() },
+            Command::Copy(copy) => unsafe { copy.run(pool) },
             Command::StagedCopy { dst, source } => {
                 let copy = Copy { dst, src: source.as_ptr(), size: source.len() };
                 // SAFETY: `source` is read whole; the destination is promised by our caller.
-                unsafe { copy.run() };
+                unsafe { copy.run(pool) };
             }
             // SAFETY: passed on from our caller.
-            Command::Pitched(pitched) => unsafe { pitched.run() },
+            Command::Pitched(pitched) => unsafe { pitched.run(pool) },
             // SAFETY: passed on from our caller.
-            Command::Batch(batch) => unsafe { batch.run() },
+            Command::Batch(batch) => unsafe { batch.run(pool) },
             // SAFETY: passed on from our caller.
-            Command::Fill(fill) => unsafe { fill.run() },
+            Command::Fill(fill) => unsafe { fill.run(pool) },
             Command::HostFunction { function, data } => {
                 // SAFETY: passed on from our caller.
                 host_call::run(|| unsafe { function(data) });
@@ -121,8 +123,9 @@ impl Copy {
     ///
     /// # Safety
     /// - `src` is readable and `dst` writable for `size` bytes.
-    pub unsafe fn run(self) {
+    #[inline]
+    pub unsafe fn run(self, pool: &'static Pool) {
         // SAFETY: by the contract above.
-        unsafe { self.src.cast::<u8>().copy_to(self.dst.cast::<u8>(), self.size) };
+        unsafe { bulk::copy(pool, self.dst.cast(), self.src.cast(), self.size) };
     }
 }

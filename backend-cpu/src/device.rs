@@ -74,11 +74,6 @@ impl Device {
         Device { ordinal, pool, slots, default, active, events, queue_capacity }
     }
 
-    /// Its number.
-    pub fn ordinal(&self) -> Ordinal {
-        self.ordinal
-    }
-
     fn is_default(&self, queue: &'static Queue) -> bool {
         std::ptr::eq(queue, self.default)
     }
@@ -231,6 +226,12 @@ impl Device {
             }
             true
         });
+    }
+
+    /// Whether no stream of the device has work, as far as can be seen without a lock.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.default.is_idle() && self.active.is_empty()
     }
 
     /// Puts work on a stream and says where it is. Waits while the queue is full (S6).

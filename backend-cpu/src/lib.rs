@@ -12,6 +12,7 @@
 //! | what is one piece of work? | `command`, with `fill` |
 //! | what shapes do copies have, and what is staged? | `transfer`, with `pitched`, `batch`, `staging` |
 //! | who runs it? | `runner`: workers (`worker`, `pool`, `berth`, `lookout`, `thread`) and threads that wait |
+//! | how is much memory moved or filled? | `bulk`, with `crew` |
 //! | what may a host function not do? | `host_call` |
 //! | what does a seed do? | `schedule` |
 //! | where does memory come from, and when does it go back? | `memory`, with `blocks`, `deferred` |
@@ -34,11 +35,13 @@ mod batch;
 mod berth;
 mod blocks;
 mod budget;
+mod bulk;
 mod cgroup;
 mod claim;
 mod command;
 mod configuration;
 mod cpu;
+mod crew;
 mod deferred;
 mod device;
 mod devices;

@@ -17,6 +17,7 @@
 //! host function that blocks, plus the lookout.
 
 use crate::berth::Berth;
+use crate::crew::Crew;
 use crate::lookout::Lookout;
 use crate::position::Position;
 use crate::queue::Queue;
@@ -52,6 +53,8 @@ pub struct Pool {
     /// takes, as it was measured.
     patience: AtomicU64,
     lookout: Lookout,
+    /// What several cores share.
+    pub crew: Crew,
     /// The seeded schedule, where one was asked for.
     pub schedule: Option<Schedule>,
     state: Mutex<State>,
@@ -124,6 +127,7 @@ impl Pool {
             woken_at: AtomicU64::new(0),
             patience: AtomicU64::new(PATIENCE.0 * 4),
             lookout: Lookout::new(),
+            crew: Crew::new(),
             schedule: seed.map(Schedule::new),
             state: Mutex::new(State::new()),
         }
@@ -188,11 +192,7 @@ impl Pool {
         }
         if state.running() < self.limit {
             if state.parked > 0 {
-                state.parked -= 1;
-                state.searching += 1;
-                state.granted += 1;
-                self.bell.fetch_add(1, Release);
-                self.woken_at.store(crate::events::now(), Relaxed);
+                self.grant(state);
                 return true;
             }
             if self.start(state).is_ok() {
@@ -222,6 +222,44 @@ impl Pool {
         state.searching += 1;
         self.threads.store(state.threads, Release);
         Ok(())
+    }
+
+    /// Does a job in parts, with the workers that are free; returns when all parts are done.
+    pub fn share(&'static self, parts: usize, part: &(dyn Fn(usize) + Sync)) {
+        let helpers = if self.schedule.is_some() { 0 } else { self.limit - 1 };
+        self.crew.share(parts, part, || self.call_helpers(helpers.min(parts as u32)));
+    }
+
+    fn call_helpers(&'static self, count: u32) {
+        if count == 0 {
+            return;
+        }
+        let mut state = self.state.lock();
+        let mut bells = 0;
+        // Those who search find the job themselves.
+        for _ in state.searching..count {
+            if state.running() >= self.limit {
+                break;
+            }
+            if state.parked > 0 {
+                self.grant(&mut state);
+                bells += 1;
+            } else if self.start(&mut state).is_err() {
+                break;
+            }
+        }
+        drop(state);
+        if bells > 0 {
+            futex::wake(&self.bell, bells);
+        }
+    }
+
+    fn grant(&self, state: &mut State) {
+        state.parked -= 1;
+        state.searching += 1;
+        state.granted += 1;
+        self.bell.fetch_add(1, Release);
+        self.woken_at.store(crate::events::now(), Relaxed);
     }
 
     /// For a searching worker: an entry of the ready list, with which it runs. `None` when there is
@@ -437,6 +475,7 @@ impl Pool {
         self.ready.store(0, Release);
         self.threads.store(0, Release);
         self.epoch.fetch_add(1, Release);
+        self.crew.forget();
         if let Some(schedule) = &self.schedule {
             schedule.forget();
         }

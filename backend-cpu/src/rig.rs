@@ -6,9 +6,14 @@ use crate::queue::Queue;
 use crate::slots::Slots;
 use std::time::Duration;
 
+/// A pool of its own.
+pub fn pool(limit: u32) -> &'static Pool {
+    Box::leak(Box::new(Pool::new("unit".to_owned(), limit, Duration::from_millis(10), None)))
+}
+
 /// Some queues of a device that nobody else uses.
 pub fn queues(count: usize) -> Vec<&'static Queue> {
-    let pool = Box::leak(Box::new(Pool::new("unit".to_owned(), 1, Duration::ZERO, None)));
+    let pool = pool(1);
     let memory = Box::leak(Box::new(Memory::new(None)));
     let slots: &'static Slots = Box::leak(Box::new(Slots::new(0, pool, memory, 16)));
     (0..count).map(|_| slots.take(true).expect("room").0).collect()

@@ -102,7 +102,7 @@ impl Runner {
                     let epoch = pool.epoch();
                     berth.enter();
                     // SAFETY: the trait makes the caller promise that function and data hold.
-                    unsafe { command.run() };
+                    unsafe { command.run(pool) };
                     if pool.epoch() != epoch {
                         return End::Forked;
                     }
@@ -110,7 +110,7 @@ impl Runner {
                 }
                 // SAFETY: the trait makes the caller promise that the pointers hold until the
                 // stream has passed; it passes here.
-                _ => unsafe { command.run() },
+                _ => unsafe { command.run(pool) },
             }
             number += 1;
             told = false;

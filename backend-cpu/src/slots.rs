@@ -131,12 +131,6 @@ impl Slots {
         }
     }
 
-    /// Every queue that was ever used.
-    pub fn all(&self) -> impl Iterator<Item = &'static Queue> {
-        let end = self.free.lock().next;
-        self.up_to(end)
-    }
-
     fn up_to(&self, end: u32) -> impl Iterator<Item = &'static Queue> {
         (0..end).filter_map(|slot| self.get(slot))
     }

@@ -76,6 +76,9 @@ fn find(
                 pool.run();
                 return Some(queue);
             }
+            if pool.crew.has_job() {
+                pool.crew.help(|| pool.has_ready());
+            }
             for _ in 0..PAUSES {
                 spin_loop();
             }
