@@ -1,9 +1,10 @@
 //! The atomics and the cell that the engine's own protocols are written with.
 //!
-//! Rule: a file with such a protocol (`ring`, `claim`, `progress`) takes them from here and names
-//! nothing else of this crate, so that `tests/models` can compile that very file over loom's, which
+//! Rule: a file with such a protocol (`ring`, `claim`, `progress`, `identity`, `signal`, `sleepers`) takes them from here and names
+//! nothing of this crate that is not one of them, so that `tests/models` can compile that very file over loom's, which
 //! run every interleaving.
 
+pub use llaisys_runtime_core::futex;
 pub use std::hint::spin_loop;
 pub use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 pub use std::thread::yield_now;

@@ -1,7 +1,7 @@
 //! Whose a queue is: which stream, by generation, and of which kind.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use crate::atomic::AtomicU64;
+use crate::atomic::Ordering::{AcqRel, Acquire, Release};
 
 /// One word: the generation in the upper half, which grows when the slot is given away, then a bit
 /// for a blocking stream, then the life in the lowest two bits.
@@ -21,7 +21,7 @@ const BLOCKING: u64 = 4;
 
 impl Identity {
     /// Never given away.
-    pub const fn vacant() -> Identity {
+    pub fn vacant() -> Identity {
         Identity(AtomicU64::new(VACANT))
     }
 

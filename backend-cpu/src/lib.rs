@@ -19,7 +19,7 @@
 //! | what of the user's own memory is known? | `registrations`, with `pages` |
 //! | how much memory may be used? | `budget`, with `cgroup` |
 //! | what are the devices? | `devices`, with `processor` |
-//! | how does a thread wait? | `signal`, and the core's `lock`, both on its `futex` |
+//! | how does a thread wait? | `signal`, `sleepers`, and the core's `lock`, both on its `futex` |
 //!
 //! Rule: nothing starts before it is needed. Making a [`Cpu`] costs nothing; a thread starts when
 //! there is first work that nobody can do at once, and ends when it has had none for a while.
@@ -67,6 +67,7 @@ mod ring;
 mod runner;
 mod schedule;
 mod signal;
+mod sleepers;
 mod slots;
 mod staging;
 mod thread;

@@ -6,9 +6,10 @@
 //! | `alert` | somebody wants to know when this number is reached; `NEVER` when nobody does | who wants to know: down. Who serves: to `NEVER`, before it looks at all who registered |
 //! | `list` | the queues that are blocked on this one, in no order | a drainer that blocks: puts its own in. Who serves: takes all out |
 //!
-//! Who wants to know lowers `alert` and then looks at `completed` with a read-modify-write; who
-//! completes *visibly* changes `completed` with one and then reads `alert`. Of two such operations
-//! one comes second and sees everything before the first: nobody waits for what is done already.
+//! Who wants to know lowers `alert` and then looks at `completed`; who completes *visibly* changes
+//! `completed` and then looks at `alert` with a read-modify-write. All changes of `alert` are such
+//! operations, so of the two one comes second and sees everything before the first: nobody waits for
+//! what is done already.
 //! `complete` is the cheap form, which may miss who registers at that very moment; a `complete_visibly`
 //! of the same number or a later one follows before anything that takes long.
 
@@ -81,14 +82,21 @@ impl<T: 'static> Progress<T> {
     /// The same, and nobody who registered is missed.
     #[inline]
     pub fn complete_visibly(&self, number: u64) -> bool {
-        self.completed.swap(number, Ordering::AcqRel);
-        number >= self.alert.load(Ordering::Acquire)
+        self.completed.store(number, Ordering::Release);
+        let mut alert = self.alert.load(Ordering::Relaxed);
+        // Not an addition of 0, of which the compiler would make a slower fence.
+        while let Err(now) =
+            self.alert.compare_exchange(alert, alert, Ordering::AcqRel, Ordering::Relaxed)
+        {
+            alert = now;
+        }
+        number >= alert
     }
 
     /// From now on somebody wants to know about this number; whether it is reached already.
     pub fn alert_at(&self, number: u64) -> bool {
         self.alert.fetch_min(number, Ordering::AcqRel);
-        self.completed.fetch_add(0, Ordering::AcqRel) >= number
+        self.completed() >= number
     }
 
     /// Puts a blocked queue into the list; whether the number is reached already, and the caller has

@@ -17,11 +17,11 @@ use crate::command::Record;
 use crate::identity::Identity;
 use crate::progress::{Link, Progress};
 use crate::ring::Ring;
-use crate::signal::Signal;
+use crate::sleepers::Sleepers;
 use crate::slots::Slots;
 use std::ops::Deref;
 use std::ptr::null_mut;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
 
 /// A value that shares its cache lines with no other; the hardware fetches them in pairs.
@@ -35,9 +35,6 @@ impl<T> Deref for Line<T> {
         &self.0
     }
 }
-
-/// Nobody sleeps.
-const NEVER: u64 = u64::MAX;
 
 /// See the module text.
 pub struct Queue {
@@ -63,10 +60,7 @@ pub struct Queue {
     pub next_ready: AtomicPtr<Queue>,
     /// Its place among those that are blocked on another queue.
     pub link: Link<Queue>,
-    /// The lowest number that a sleeping thread waits for, or `NEVER`. Lowered by who goes to sleep,
-    /// raised by who wakes them all.
-    sleep_at: AtomicU64,
-    sleepers: Signal,
+    sleepers: Sleepers,
     /// Where it belongs.
     pub slots: &'static Slots,
     /// Its slot.
@@ -87,8 +81,7 @@ impl Queue {
             next_active: AtomicPtr::new(null_mut()),
             next_ready: AtomicPtr::new(null_mut()),
             link: Link::new(),
-            sleep_at: AtomicU64::new(NEVER),
-            sleepers: Signal::new(),
+            sleepers: Sleepers::new(),
             slots,
             slot,
         }
@@ -125,29 +118,12 @@ impl Queue {
 
     /// Sleeps until the number is reached, or for no reason.
     pub fn sleep(&self, number: u64) {
-        self.sleepers.wait_once(|| {
-            // In this order: whoever takes the alert away looks at `sleep_at` afterwards.
-            self.sleep_at.fetch_min(number, AcqRel);
-            self.progress.alert_at(number)
-        });
+        self.sleepers.sleep(number, |number| self.progress.alert_at(number));
     }
 
-    /// Wakes those who sleep, when the number of one of them is reached; keeps the alert otherwise.
+    /// For who has taken an alert away: wakes those whose number is reached.
     pub fn wake_sleepers(&self) {
-        loop {
-            let number = self.sleep_at.load(Acquire);
-            if number == NEVER {
-                return;
-            }
-            if self.progress.completed() >= number || self.progress.alert_at(number) {
-                if self.sleep_at.swap(NEVER, AcqRel) != NEVER {
-                    // All of them: whoever waits for a later number says so again.
-                    self.sleepers.notify();
-                }
-            } else {
-                return;
-            }
-        }
+        self.sleepers.wake(|number| self.progress.alert_at(number));
     }
 
     /// In the child of a fork, with the lock of the ring free again: what is pending is the
@@ -156,7 +132,6 @@ impl Queue {
         self.progress.forget(self.ring.tail());
         self.claim.forget();
         self.is_active.store(false, Relaxed);
-        self.sleep_at.store(NEVER, Relaxed);
-        self.sleepers.forget_waiters();
+        self.sleepers.forget();
     }
 }

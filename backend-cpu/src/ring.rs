@@ -23,8 +23,8 @@ use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 const LOCKED: u64 = 1;
-/// The cells of the first buffer.
-const FIRST: u64 = 16;
+/// The cells of the first buffer. In a model every buffer is soon full.
+const FIRST: u64 = if cfg!(loom) { 1 } else { 16 };
 /// From this size on whoever finds the buffer full looks for a moment whether it drains, since a
 /// larger one would only go through more memory.
 const LARGE: u64 = 1024;
@@ -101,12 +101,18 @@ impl<T> Ring<T> {
     #[inline]
     pub fn settled_tail(&self) -> u64 {
         let mut looks = 0;
+        let mut word = self.tail.load(Ordering::Relaxed);
         loop {
-            let word = self.tail.fetch_add(0, Ordering::AcqRel);
-            if word & LOCKED == 0 {
-                return word >> 1;
+            if word & LOCKED != 0 {
+                pause(&mut looks);
+                word = self.tail.load(Ordering::Relaxed);
+                continue;
             }
-            pause(&mut looks);
+            // Not an addition of 0, of which the compiler would make a slower fence.
+            match self.tail.compare_exchange(word, word, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return word >> 1,
+                Err(now) => word = now,
+            }
         }
     }
 
@@ -114,17 +120,18 @@ impl<T> Ring<T> {
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
         let mut looks = 0;
+        let mut word = self.tail.load(Ordering::Relaxed);
         loop {
-            let word = self.tail.load(Ordering::Relaxed);
-            if word & LOCKED == 0
-                && self
-                    .tail
-                    .compare_exchange(word, word | LOCKED, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok()
-            {
-                return Guard { ring: self, number: word >> 1 };
+            if word & LOCKED != 0 {
+                pause(&mut looks);
+                word = self.tail.load(Ordering::Relaxed);
+                continue;
             }
-            pause(&mut looks);
+            let locked = word | LOCKED;
+            match self.tail.compare_exchange(word, locked, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Guard { ring: self, number: word >> 1 },
+                Err(now) => word = now,
+            }
         }
     }
 
@@ -250,7 +257,9 @@ impl<T> Guard<'_, T> {
                 return false;
             }
             let old = ring.buffer.load(Ordering::Relaxed);
-            let larger = (size * 4).max(FIRST).min(ring.limit.next_power_of_two());
+            let larger = (size * if cfg!(loom) { 2 } else { 4 })
+                .max(FIRST)
+                .min(ring.limit.next_power_of_two());
             let new = Buffer::leak(larger);
             // Without a buffer, all numbers so far were taken by who did the work itself.
             let numbers = if old.is_null() { 0..0 } else { own.freed + 1..self.number + 1 };

@@ -4,11 +4,12 @@
 //! only not there is said. What fails on one does not keep the others from being measured.
 
 use crate::comparison::{Comparison, Goal};
-use crate::dispatch::Case;
 use crate::progress::Progress;
-use crate::{print, runtime};
+use crate::stream::Peer;
+use crate::{copy, dispatch, print, runtime, stream};
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment;
+use llaisys_runtime::core::Result as Outcome;
 use std::process::ExitCode;
 
 /// The arguments of `bench`.
@@ -35,6 +36,54 @@ enum What {
     /// What a call costs: enqueues and queries against the driver's own, the rest against an empty
     /// function
     Dispatch,
+    /// What a stream of the CPU device costs, against handing work to a thread
+    Stream,
+    /// Copies of the CPU device, against the C library's memcpy
+    Copy,
+}
+
+/// One thing that is measured.
+struct Case {
+    name: &'static str,
+    goal: Goal,
+    backend: &'static str,
+    run: Box<dyn Fn(&Target, u32) -> Outcome<Comparison>>,
+}
+
+impl What {
+    /// All that belongs to it, in the order in which it is run.
+    fn cases(&self) -> Vec<Case> {
+        match self {
+            What::Dispatch => dispatch::Case::ALL
+                .into_iter()
+                .map(|case| Case {
+                    name: case.name(),
+                    goal: case.goal(),
+                    backend: case.backend(),
+                    run: Box::new(move |target, runs| case.run(target, runs)),
+                })
+                .collect(),
+            What::Stream => stream::Case::ALL
+                .into_iter()
+                .flat_map(|case| [Peer::Condvar, Peer::Channel].map(|peer| (case, peer)))
+                .map(|(case, peer)| Case {
+                    name: case.name(),
+                    goal: case.goal(),
+                    backend: "cpu",
+                    run: Box::new(move |target, runs| case.run(target, peer, runs)),
+                })
+                .collect(),
+            What::Copy => copy::Case::ALL
+                .into_iter()
+                .map(|case| Case {
+                    name: case.name(),
+                    goal: Goal::G15,
+                    backend: "cpu",
+                    run: Box::new(move |target, runs| case.run(target, runs)),
+                })
+                .collect(),
+        }
+    }
 }
 
 /// A device to measure on.
@@ -69,12 +118,9 @@ impl Target {
 
 /// Measures what was asked for; the exit code says whether all of it came.
 pub fn run(options: &Options) -> ExitCode {
-    let What::Dispatch = options.what;
-    let cases: Vec<Case> = Case::ALL
-        .into_iter()
-        .filter(|case| options.goal.is_none_or(|goal| goal == case.goal()))
-        .filter(|case| options.device.as_deref().is_none_or(|name| name == case.backend()))
-        .collect();
+    let mut cases = options.what.cases();
+    cases.retain(|case| options.goal.is_none_or(|goal| goal == case.goal));
+    cases.retain(|case| options.device.as_deref().is_none_or(|name| name == case.backend));
     if cases.is_empty() {
         return nothing_to_measure(options);
     }
@@ -84,8 +130,8 @@ pub fn run(options: &Options) -> ExitCode {
     let asked_for = options.device.is_some() || options.goal.is_some();
     let (mut comparisons, mut failed) = (Vec::new(), false);
     let mut jobs = Vec::new();
-    for of_backend in cases.chunk_by(|a, b| a.backend() == b.backend()) {
-        let backend = of_backend[0].backend();
+    for of_backend in cases.chunk_by(|a, b| a.backend == b.backend) {
+        let backend = of_backend[0].backend;
         match Target::first_of(backend) {
             Ok(target) => jobs.push((of_backend, target)),
             Err(reason) => {
@@ -97,12 +143,12 @@ pub fn run(options: &Options) -> ExitCode {
     let progress = Progress::new(jobs.iter().map(|(cases, _)| cases.len()).sum());
     for (cases, target) in &jobs {
         for case in *cases {
-            progress.step(format!("{} on {}", case.name(), target.backend));
-            match case.run(target, options.runs) {
+            progress.step(format!("{} on {}", case.name, target.backend));
+            match (case.run)(target, options.runs) {
                 Ok(comparison) if options.json => print::json_line(&comparison),
                 Ok(comparison) => comparisons.push(comparison),
                 Err(error) => {
-                    print::note(format!("failed on {}: {}: {error}", target.backend, case.name()));
+                    print::note(format!("failed on {}: {}: {error}", target.backend, case.name));
                     failed = true;
                 }
             }
@@ -120,7 +166,8 @@ fn nothing_to_measure(options: &Options) -> ExitCode {
     let what =
         options.goal.map_or_else(|| "nothing is".to_owned(), |goal| format!("{goal} is not"));
     print::note(format!(
-        "error: {what} measured on `{device}`: G7 and G8 are on nvidia, G10 is on cpu\n\n\
+        "error: {what} measured on `{device}`: G7 and G8 are on nvidia, G10 is on cpu\n\
+         (dispatch), G12, G13 and G14 (stream) and G15 (copy) too\n\n\
          For more information, try '--help'."
     ));
     ExitCode::from(2)

@@ -89,7 +89,7 @@ impl Case {
     fn plan(self, runs: u32) -> Plan {
         match self.goal() {
             Goal::G7 => Plan { runs, calls: ENQUEUES, sample: Sample::Call },
-            Goal::G8 | Goal::G10 => Plan { runs, calls: CALLS, sample: Sample::Batch },
+            _ => Plan { runs, calls: CALLS, sample: Sample::Batch },
         }
     }
 
