@@ -3,7 +3,7 @@
 //! | bytes | how |
 //! |---|---|
 //! | up to [`SHARED`] | the C library's `memmove`, `memset`; nothing is faster |
-//! | above | in parts, by as many cores as are free |
+//! | above | in parts, by as many cores as are free; from [`CALLED`] on helpers are woken for it |
 //! | from [`STREAMED`] on | the same, with stores that go past the caches, where the processor has AVX2: what is written would push everything else out, and lines that are overwritten whole need not be read |
 //!
 //! Rule: what is there is asked at run time. Ranges that overlap are moved by one core.
@@ -14,6 +14,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Above so many bytes several cores share the work.
 pub const SHARED: usize = 1 << 20;
+/// From so many bytes on it pays to wake helpers.
+pub const CALLED: usize = 4 << 20;
 /// From so many bytes on stores go past the caches.
 pub const STREAMED: usize = 32 << 20;
 /// A part has so many bytes at least, and at most.
@@ -71,7 +73,7 @@ pub unsafe fn copy(pool: &'static Pool, dst: *mut u8, src: *const u8, size: usiz
 unsafe fn copy_shared(pool: &'static Pool, dst: *mut u8, src: *const u8, size: usize) {
     let range = Range::new(dst, src, size, pool.limit() as usize);
     let is_streamed = size >= STREAMED && has_streaming_stores();
-    pool.share(range.parts(), &|index| {
+    pool.share(range.parts(), size >= CALLED, &|index| {
         let range = &range;
         let (begin, size) = range.at(index);
         // SAFETY: inside the ranges of our caller.
@@ -99,7 +101,7 @@ pub unsafe fn fill(pool: &'static Pool, dst: *mut u8, size: usize, pattern: [u8;
     }
     let range = Range::new(dst, dst, size, pool.limit() as usize);
     let is_streamed = size >= STREAMED && has_streaming_stores();
-    pool.share(range.parts(), &|index| {
+    pool.share(range.parts(), size >= CALLED, &|index| {
         let range = &range;
         let (begin, size) = range.at(index);
         // SAFETY: inside the range of our caller. Parts begin at multiples of the pattern.

@@ -5,6 +5,7 @@
 //! | `LLAISYS_CPU_DEVICES` | so many virtual devices, 1 to 256 | 1 |
 //! | `LLAISYS_CPU_MEMORY_LIMIT` | bytes of device memory, with `k`, `m`, `g` or `t` (powers of 1024) behind it if one likes | what the machine has |
 //! | `LLAISYS_CPU_THREADS` | so many threads run the streams' work, 1 to 1024 | as many as there are processors |
+//! | `LLAISYS_CPU_STRICT` | `1`: the host cannot touch device memory | it can |
 //! | `LLAISYS_CPU_SCHEDULE_SEED` | a number: what is not ordered comes in an order that it chooses | as it comes |
 //!
 //! Rule: a value that cannot be used is not used, and the name of the device says so, since a typing
@@ -35,6 +36,8 @@ pub struct Configuration {
     pub worker_name: String,
     /// The seed of the schedule that permutes what is not ordered; `None` for the ordinary one.
     pub schedule_seed: Option<u64>,
+    /// Whether the host cannot touch device memory: see `strict`.
+    pub strict: bool,
     /// After how long without work a worker ends.
     pub worker_idle: Duration,
     /// What to tell people about values that could not be used; part of the devices' names.
@@ -51,6 +54,7 @@ impl Default for Configuration {
             threads: processors(),
             worker_name: "llaisys-cpu".to_owned(),
             schedule_seed: None,
+            strict: false,
             worker_idle: Duration::from_secs(5),
             remark: String::new(),
         }
@@ -92,6 +96,10 @@ impl Configuration {
         read("LLAISYS_CPU_SCHEDULE_SEED", &mut |text| {
             configuration.schedule_seed = text.trim().parse().ok();
             configuration.schedule_seed.is_some()
+        });
+        read("LLAISYS_CPU_STRICT", &mut |text| {
+            configuration.strict = text == "1";
+            text == "0" || text == "1"
         });
         configuration.remark = refused.join(", ");
         configuration

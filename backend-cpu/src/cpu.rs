@@ -5,7 +5,7 @@
 //!
 //! | the copy | nothing pending | work pending |
 //! |---|---|---|
-//! | of few bytes ([`SHORT`]), but with a seed | done by the caller | as below |
+//! | of few bytes ([`HAND_OVER`]), without a seed | done by the caller | as below |
 //! | of pinned or promised memory | queued | queued |
 //! | the same with `AT_ONCE_IF_IDLE` | done by the caller | queued |
 //! | from pageable memory | done by the caller | staged and queued; above the bound queued and waited for |
@@ -35,29 +35,37 @@ use llaisys_runtime_core::api::*;
 use llaisys_runtime_core::{Error, Result, Status, device_type};
 use std::ffi::c_void;
 use std::ptr::null_mut;
-use std::sync::atomic::AtomicPtr;
-use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicPtr, AtomicU8};
 
-/// Up to so many bytes, work on an idle stream takes less time than handing it to a worker, and
-/// nobody can tell who did it.
+/// Up to so many bytes, work on an idle stream is done while the stream's lock is held.
 const SHORT: usize = 16 << 10;
+/// Up to so many bytes, work on an idle stream takes about as long as waking a worker for it, and
+/// nobody can tell who did it.
+const HAND_OVER: usize = 1 << 20;
 
 /// The CPU as a backend. What it starts lives as long as the process, also when this is dropped.
 pub struct Cpu {
     configuration: Option<Configuration>,
     /// Null until the first call. Not a once-cell: a child of `fork` must not find it half made.
     engine: AtomicPtr<Engine>,
+    /// Whether the host cannot touch device memory: 0 until it was asked, then 1 for no, 2 for yes.
+    strict: AtomicU8,
 }
 
 impl Cpu {
     /// The CPU as the environment configures it, which is read at the first call.
     pub const fn new() -> Cpu {
-        Cpu { configuration: None, engine: AtomicPtr::new(null_mut()) }
+        Cpu { configuration: None, engine: AtomicPtr::new(null_mut()), strict: AtomicU8::new(0) }
     }
 
     /// The CPU configured by the program.
     pub const fn with_configuration(configuration: Configuration) -> Cpu {
-        Cpu { configuration: Some(configuration), engine: AtomicPtr::new(null_mut()) }
+        Cpu {
+            configuration: Some(configuration),
+            engine: AtomicPtr::new(null_mut()),
+            strict: AtomicU8::new(0),
+        }
     }
 
     #[inline]
@@ -80,6 +88,21 @@ impl Cpu {
             // Another thread was first; ours stays unused.
             // SAFETY: what another thread stored here, an engine that lives for ever.
             Err(first) => unsafe { &*first },
+        }
+    }
+
+    /// Known without setting anything up, since a capability depends on it.
+    #[inline]
+    fn is_strict(&self) -> bool {
+        match self.strict.load(Relaxed) {
+            0 => {
+                let configured = self.configuration.as_ref().map(|configured| configured.strict);
+                let is_strict =
+                    configured.unwrap_or_else(|| Configuration::from_environment().strict);
+                self.strict.store(if is_strict { 2 } else { 1 }, Relaxed);
+                is_strict
+            }
+            known => known == 2,
         }
     }
 
@@ -117,7 +140,9 @@ impl Cpu {
             {
                 return Ok(());
             }
-        } else if at_once && let Some(claim) = device.claim(stream)? {
+        } else if (at_once || transfer.bytes() <= HAND_OVER && pool.schedule.is_none())
+            && let Some(claim) = device.claim(stream)?
+        {
             // SAFETY: by the contract above.
             unsafe { transfer.run(pool) };
             drop(claim);
@@ -139,6 +164,23 @@ impl Cpu {
             position.wait();
         }
         Ok(())
+    }
+
+    /// A pitched copy with the places where the bytes are.
+    fn reach_rows(&self, copy: &LlaisysCopy3D) -> Result<LlaisysCopy3D> {
+        let memory = self.engine().memory;
+        if !memory.is_strict() {
+            return Ok(*copy);
+        }
+        // From the first byte to the last.
+        let extent = |pitch: u64, slice_height: u64| {
+            let rows =
+                (copy.depth - 1).saturating_mul(slice_height).saturating_add(copy.height - 1);
+            rows.saturating_mul(pitch).saturating_add(copy.width) as usize
+        };
+        let dst = memory.reach(copy.dst, extent(copy.dst_pitch, copy.dst_slice_height))?;
+        let src = memory.reach(copy.src, extent(copy.src_pitch, copy.src_slice_height))?;
+        Ok(LlaisysCopy3D { dst, src, ..*copy })
     }
 
     /// Refuses what is not inside one block of managed memory, and what is no location.
@@ -168,12 +210,19 @@ fn wait_for_all(positions: &[Position]) {
 }
 
 /// The copy, or `None` where there is nothing to do (M1, C4).
-fn copy_of(dst: *mut c_void, src: *const c_void, size: usize) -> Result<Option<Copy>> {
+#[inline]
+fn copy_of(
+    engine: &Engine,
+    dst: *mut c_void,
+    src: *const c_void,
+    size: usize,
+) -> Result<Option<Copy>> {
     if size == 0 || dst.cast_const() == src {
         return Ok(None);
     }
     check_not_null(dst, "the destination of a copy")?;
     check_not_null(src, "the source of a copy")?;
+    let (dst, src) = (engine.memory.reach(dst, size)?, engine.memory.reach(src, size)?);
     Ok(Some(Copy { dst, src, size }))
 }
 
@@ -246,7 +295,7 @@ impl RuntimeApi for Cpu {
         _flags: CopyFlags,
     ) -> Result<()> {
         let device = self.device(device)?;
-        let Some(copy) = copy_of(dst, src, size)? else { return Ok(()) };
+        let Some(copy) = copy_of(self.engine(), dst, src, size)? else { return Ok(()) };
         host_call::check_may_wait("memcpy_sync")?;
         let pool = self.engine().pool;
         if size <= SHORT && device.is_quiet() {
@@ -273,7 +322,7 @@ impl RuntimeApi for Cpu {
         flags: CopyFlags,
     ) -> Result<()> {
         let device = self.device(device)?;
-        let Some(copy) = copy_of(dst, src, size)? else {
+        let Some(copy) = copy_of(self.engine(), dst, src, size)? else {
             return device.check(stream);
         };
         // SAFETY: the ranges are promised by the trait.
@@ -281,7 +330,12 @@ impl RuntimeApi for Cpu {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::DEVICE_MEMORY_IS_HOST_MEMORY
+        let host_memory = if self.is_strict() {
+            Capabilities::NONE
+        } else {
+            Capabilities::DEVICE_MEMORY_IS_HOST_MEMORY
+        };
+        host_memory
             .with(Capabilities::DEVICE_INFORMATION)
             .with(Capabilities::STREAM_QUERY)
             .with(Capabilities::HOST_FUNCTIONS)
@@ -554,6 +608,7 @@ impl RuntimeApi for Cpu {
             return device.check(stream);
         }
         check_not_null(dst, "the destination of a fill")?;
+        let dst = self.engine().memory.reach(dst, size)?;
         let fill = Fill { dst, size, pattern: pattern.repeated() };
         let pool = self.engine().pool;
         if size <= SHORT && pool.schedule.is_none() {
@@ -561,6 +616,14 @@ impl RuntimeApi for Cpu {
             if device.run_short(stream, || unsafe { fill.run(pool) })? {
                 return Ok(());
             }
+        } else if size <= HAND_OVER
+            && pool.schedule.is_none()
+            && let Some(claim) = device.claim(stream)?
+        {
+            // SAFETY: the range is promised by the trait.
+            unsafe { fill.run(pool) };
+            drop(claim);
+            return Ok(());
         }
         device.enqueue(stream, Command::Fill(fill)).map(drop)
     }
@@ -578,8 +641,9 @@ impl RuntimeApi for Cpu {
         }
         check_not_null(copy.dst, "the destination of a pitched copy")?;
         check_not_null(copy.src, "the source of a pitched copy")?;
+        let copy = self.reach_rows(copy)?;
         // SAFETY: the rows are promised by the trait.
-        unsafe { self.transfer(device, stream, flags, Pitched::new(copy), false) }
+        unsafe { self.transfer(device, stream, flags, Pitched::new(&copy), false) }
     }
 
     unsafe fn memcpy_batch_async(
@@ -593,7 +657,7 @@ impl RuntimeApi for Cpu {
         let device = self.device(device)?;
         let mut copies = Vec::with_capacity(ranges.len());
         for range in ranges {
-            copies.extend(copy_of(range.dst, range.src, range.size as usize)?);
+            copies.extend(copy_of(self.engine(), range.dst, range.src, range.size as usize)?);
         }
         if copies.is_empty() {
             return device.check(stream);

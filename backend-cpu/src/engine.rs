@@ -36,7 +36,8 @@ pub struct Engine {
 impl Engine {
     /// Sets one up for the rest of the process, known to `fork`.
     pub fn leak(configuration: Configuration) -> &'static Engine {
-        let memory: &'static Memory = Box::leak(Box::new(Memory::new(configuration.memory_limit)));
+        let memory: &'static Memory =
+            Box::leak(Box::new(Memory::new(configuration.memory_limit, configuration.strict)));
         let pool: &'static Pool = Box::leak(Box::new(Pool::new(
             configuration.worker_name.clone(),
             configuration.threads,

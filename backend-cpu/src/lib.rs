@@ -16,6 +16,7 @@
 //! | what may a host function not do? | `host_call` |
 //! | what does a seed do? | `schedule` |
 //! | where does memory come from, and when does it go back? | `memory`, with `blocks`, `deferred` |
+//! | what if the host must not touch device memory? | `strict`, with `text` |
 //! | what of the user's own memory is known? | `registrations`, with `pages` |
 //! | how much memory may be used? | `budget`, with `cgroup` |
 //! | what are the devices? | `devices`, with `processor` |
@@ -70,6 +71,8 @@ mod signal;
 mod sleepers;
 mod slots;
 mod staging;
+mod strict;
+mod text;
 mod thread;
 mod transfer;
 mod worker;

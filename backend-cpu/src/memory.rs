@@ -13,6 +13,7 @@ use crate::position::Position;
 use crate::queue::Queue;
 use crate::registrations::Registrations;
 use crate::signal::Signal;
+use crate::strict::Strict;
 use llaisys_runtime_core::api::{LlaisysMemoryInfo, Ordinal};
 use llaisys_runtime_core::{Error, Result, Status};
 use std::ffi::c_void;
@@ -38,11 +39,13 @@ pub struct Memory {
     has_returned: Signal,
     /// The user's own memory that is registered.
     pub registrations: Registrations,
+    /// Device memory that the host cannot touch, where that was asked for.
+    strict: Option<&'static Strict>,
 }
 
 impl Memory {
     /// Nothing allocated.
-    pub fn new(limit: Option<u64>) -> Memory {
+    pub fn new(limit: Option<u64>, is_strict: bool) -> Memory {
         Memory {
             budget: Budget::new(limit),
             blocks: Blocks::new(),
@@ -51,6 +54,7 @@ impl Memory {
             returned: AtomicU64::new(0),
             has_returned: Signal::new(),
             registrations: Registrations::default(),
+            strict: is_strict.then(Strict::begin),
         }
     }
 
@@ -66,7 +70,7 @@ impl Memory {
         loop {
             let returned = self.returned.load(SeqCst);
             if self.budget.take(place, size) {
-                if let Some(pointer) = from_system(place, size) {
+                if let Some(pointer) = self.from_system(device, place, size) {
                     self.blocks.insert(Block { address: pointer as usize, size, place, device });
                     return Ok(pointer);
                 }
@@ -95,7 +99,11 @@ impl Memory {
     /// # Errors
     /// `INVALID_VALUE` for what is no block of this place; then nothing changes.
     pub fn take(&self, place: Place, pointer: *mut c_void) -> Result<Block> {
-        self.blocks.remove(place, pointer)
+        let block = self.blocks.remove(place, pointer)?;
+        if let Some(strict) = self.strict {
+            strict.mark_freed(block.address);
+        }
+        Ok(block)
     }
 
     /// Gives a block that was taken back to the system once these points are passed, where it was
@@ -157,10 +165,47 @@ impl Memory {
         }
     }
 
+    /// Where the bytes are that an operation uses: in strict mode not at the block's address.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for what is not inside a live block, in strict mode.
+    #[inline]
+    pub fn reach<P: Pointer>(&self, pointer: P, size: usize) -> Result<P> {
+        match self.strict {
+            None => Ok(pointer),
+            Some(strict) => strict.reach(pointer.address(), size).map(P::at),
+        }
+    }
+
+    /// Whether the host cannot touch device memory.
+    #[inline]
+    pub fn is_strict(&self) -> bool {
+        self.strict.is_some()
+    }
+
+    fn from_system(&self, device: Ordinal, place: Place, size: usize) -> Option<*mut c_void> {
+        let memory = from_system(place, size)?;
+        match (self.strict, place) {
+            (Some(strict), Place::Device(_)) => {
+                let address = strict.insert(memory as usize, size, device);
+                if address.is_none() {
+                    // SAFETY: just allocated, and nobody knows it.
+                    unsafe { libc::free(memory) };
+                }
+                address
+            }
+            _ => Some(memory),
+        }
+    }
+
     fn to_system(&self, block: Block) {
-        // SAFETY: the block came from `posix_memalign`, left the table exactly once, and nobody
-        // uses it any more: no pending work, and its owner freed it.
-        unsafe { libc::free(block.address as *mut c_void) };
+        let memory = match (self.strict, block.place) {
+            (Some(strict), Place::Device(_)) => strict.remove(block.address).unwrap_or_default(),
+            _ => block.address,
+        };
+        // SAFETY: the memory came from `posix_memalign`, its block left the table exactly once, and
+        // nobody uses it any more: no pending work, and its owner freed it.
+        unsafe { libc::free(memory as *mut c_void) };
         self.budget.give_back(block.place, block.size);
         self.returned.fetch_add(1, SeqCst);
         self.has_returned.notify();
@@ -186,6 +231,9 @@ impl Memory {
         self.blocks.hold();
         self.deferred.hold();
         self.registrations.hold();
+        if let Some(strict) = self.strict {
+            strict.hold();
+        }
     }
 
     /// After a fork: releases them.
@@ -199,6 +247,9 @@ impl Memory {
             self.blocks.release();
             self.deferred.release();
             self.registrations.release();
+            if let Some(strict) = self.strict {
+                strict.release();
+            }
         }
     }
 
@@ -211,6 +262,32 @@ impl Memory {
         let is_host = |block: &Block| block.place == Place::Host;
         let device = self.blocks.bytes(|block| !is_host(block));
         self.budget.set_used(device, self.blocks.bytes(is_host));
+    }
+}
+
+/// A pointer to what an operation reads or writes.
+pub trait Pointer {
+    /// Its address.
+    fn address(&self) -> usize;
+    /// The pointer with this address.
+    fn at(address: usize) -> Self;
+}
+
+impl Pointer for *mut c_void {
+    fn address(&self) -> usize {
+        *self as usize
+    }
+    fn at(address: usize) -> Self {
+        address as *mut c_void
+    }
+}
+
+impl Pointer for *const c_void {
+    fn address(&self) -> usize {
+        *self as usize
+    }
+    fn at(address: usize) -> Self {
+        address as *const c_void
     }
 }
 

@@ -14,7 +14,7 @@ pub fn pool(limit: u32) -> &'static Pool {
 /// Some queues of a device that nobody else uses.
 pub fn queues(count: usize) -> Vec<&'static Queue> {
     let pool = pool(1);
-    let memory = Box::leak(Box::new(Memory::new(None)));
+    let memory = Box::leak(Box::new(Memory::new(None, false)));
     let slots: &'static Slots = Box::leak(Box::new(Slots::new(0, pool, memory, 16)));
     (0..count).map(|_| slots.take(true).expect("room").0).collect()
 }

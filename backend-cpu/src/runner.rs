@@ -325,6 +325,9 @@ pub fn wait(target: Position, awake: bool) {
 fn rest(pool: &'static Pool, target: Position, awake: bool) {
     let end = if awake { crate::events::now() + pool.patience() } else { 0 };
     while awake && crate::events::now() < end {
+        if pool.crew.has_job() {
+            pool.crew.help(|| target.is_reached());
+        }
         for _ in 0..LOOKS {
             if target.is_reached() {
                 return;
