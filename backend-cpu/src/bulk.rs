@@ -2,20 +2,22 @@
 //!
 //! | bytes | how |
 //! |---|---|
-//! | up to [`SHARED`] | the C library's `memmove`, `memset`; nothing is faster |
-//! | above | in parts, by as many cores as are free; from [`CALLED`] on helpers are woken for it |
+//! | up to half of the last cache, and up to [`LEAST_SHARED`] | the C library's `memmove`, `memset`; nothing is faster, and another core would have to fetch what lies in this one's caches |
+//! | above | in parts, by as many cores as are free |
 //! | from [`STREAMED`] on | the same, with stores that go past the caches, where the processor has AVX2: what is written would push everything else out, and lines that are overwritten whole need not be read |
 //!
 //! Rule: what is there is asked at run time. Ranges that overlap are moved by one core.
 
 use crate::pool::Pool;
-use std::sync::atomic::AtomicU8;
+use crate::processor;
+use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicUsize};
 
-/// Above so many bytes several cores share the work.
-pub const SHARED: usize = 1 << 20;
-/// From so many bytes on it pays to wake helpers.
-pub const CALLED: usize = 4 << 20;
+/// Up to so many bytes one core does the work, whatever the caches.
+pub const LEAST_SHARED: usize = 1 << 20;
+/// Above so many bytes several cores share the work where the cache is not known.
+const SHARED: usize = 8 << 20;
 /// From so many bytes on stores go past the caches.
 pub const STREAMED: usize = 32 << 20;
 /// A part has so many bytes at least, and at most.
@@ -58,7 +60,10 @@ impl Range {
 /// - `src` is readable and `dst` writable for `size` bytes.
 #[inline]
 pub unsafe fn copy(pool: &'static Pool, dst: *mut u8, src: *const u8, size: usize) {
-    if size <= SHARED || (dst as usize).abs_diff(src as usize) < size {
+    if size <= LEAST_SHARED
+        || size <= shared_above()
+        || (dst as usize).abs_diff(src as usize) < size
+    {
         // SAFETY: by the contract above.
         unsafe { src.copy_to(dst, size) };
     } else {
@@ -73,7 +78,7 @@ pub unsafe fn copy(pool: &'static Pool, dst: *mut u8, src: *const u8, size: usiz
 unsafe fn copy_shared(pool: &'static Pool, dst: *mut u8, src: *const u8, size: usize) {
     let range = Range::new(dst, src, size, pool.limit() as usize);
     let is_streamed = size >= STREAMED && has_streaming_stores();
-    pool.share(range.parts(), size >= CALLED, &|index| {
+    pool.share(range.parts(), &|index| {
         let range = &range;
         let (begin, size) = range.at(index);
         // SAFETY: inside the ranges of our caller.
@@ -94,14 +99,14 @@ unsafe fn copy_shared(pool: &'static Pool, dst: *mut u8, src: *const u8, size: u
 /// - `dst` is writable for `size` bytes.
 #[inline]
 pub unsafe fn fill(pool: &'static Pool, dst: *mut u8, size: usize, pattern: [u8; 16]) {
-    if size <= SHARED {
+    if size <= LEAST_SHARED || size <= shared_above() {
         // SAFETY: by the contract above.
         unsafe { fill_alone(dst, size, pattern) };
         return;
     }
     let range = Range::new(dst, dst, size, pool.limit() as usize);
     let is_streamed = size >= STREAMED && has_streaming_stores();
-    pool.share(range.parts(), size >= CALLED, &|index| {
+    pool.share(range.parts(), &|index| {
         let range = &range;
         let (begin, size) = range.at(index);
         // SAFETY: inside the range of our caller. Parts begin at multiples of the pattern.
@@ -134,6 +139,21 @@ unsafe fn fill_alone(dst: *mut u8, size: usize, pattern: [u8; 16]) {
     unsafe {
         let rest = to.add(whole).cast::<u8>();
         pattern.as_ptr().copy_to_nonoverlapping(rest, size % 16);
+    }
+}
+
+/// Above how many bytes work is shared: what, with its source, does not fit into the last cache.
+/// Asked once.
+fn shared_above() -> usize {
+    static KNOWN: AtomicUsize = AtomicUsize::new(0);
+    match KNOWN.load(Relaxed) {
+        0 => {
+            let cache = processor::last_level_cache(Path::new("/")) as usize;
+            let above = if cache == 0 { SHARED } else { (cache / 2).max(LEAST_SHARED) };
+            KNOWN.store(above, Relaxed);
+            above
+        }
+        known => known,
     }
 }
 
@@ -288,7 +308,8 @@ mod tests {
     #[test]
     fn work_that_is_shared_is_done_whole_whatever_its_size() {
         let pool = rig::pool(3);
-        for size in [SHARED - 1, SHARED, SHARED + 1, 3 * SHARED + 77, STREAMED, STREAMED + 4097] {
+        let above = shared_above();
+        for size in [above - 1, above, above + 1, above + 77_777, STREAMED, STREAMED + 4097] {
             let (source, mut to) = (bytes(size + 2), vec![0xeeu8; size + 2]);
             // SAFETY: both have `size + 2` bytes.
             unsafe { copy(pool, to.as_mut_ptr().add(1), source.as_ptr().add(1), size) };
@@ -304,7 +325,7 @@ mod tests {
 
     #[test]
     fn ranges_that_overlap_are_moved_as_if_through_a_third_place() {
-        let size = 2 * SHARED;
+        let size = shared_above() + STREAMED;
         let mut memory = bytes(size + 100);
         let expected = memory[..size].to_vec();
         // SAFETY: inside the vector.

@@ -464,7 +464,13 @@ impl RuntimeApi for Cpu {
 
     #[inline]
     unsafe fn event_query(&self, device: Ordinal, event: Event) -> Result<bool> {
-        Ok(self.event(device, event)?.is_reached())
+        match self.event(device, event)?.record.filter(|position| !position.is_reached()) {
+            None => Ok(true),
+            Some(position) => {
+                self.engine().pool.demand(position);
+                Ok(false)
+            }
+        }
     }
 
     unsafe fn event_synchronize(&self, device: Ordinal, event: Event) -> Result<()> {

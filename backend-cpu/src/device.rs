@@ -177,9 +177,12 @@ impl Device {
     /// `INVALID_HANDLE` for what is no stream of this device.
     #[inline]
     pub fn is_idle(&self, stream: Stream) -> Result<bool> {
-        let mut is_idle = true;
-        self.for_each_pending(stream, |_| is_idle = false)?;
-        Ok(is_idle)
+        let mut pending = None;
+        self.for_each_pending(stream, |position| pending = Some(position))?;
+        if let Some(position) = pending {
+            self.pool.demand(position);
+        }
+        Ok(pending.is_none())
     }
 
     /// Waits for all work that the stream has now; see `for_each_pending`.

@@ -224,10 +224,9 @@ impl Pool {
         Ok(())
     }
 
-    /// Does a job in parts, with the workers that are free, and those that can be woken if it
-    /// `calls` them; returns when all parts are done.
-    pub fn share(&'static self, parts: usize, calls: bool, part: &(dyn Fn(usize) + Sync)) {
-        let helpers = if calls && self.schedule.is_none() { self.limit - 1 } else { 0 };
+    /// Does a job in parts, with the workers that are free; returns when all parts are done.
+    pub fn share(&'static self, parts: usize, part: &(dyn Fn(usize) + Sync)) {
+        let helpers = if self.schedule.is_none() { self.limit - 1 } else { 0 };
         self.crew.share(parts, part, || self.call_helpers(helpers.min(parts as u32)));
     }
 
@@ -439,6 +438,7 @@ impl Pool {
     }
 
     /// Has the seeded schedule go on until a point is reached; nothing without one.
+    #[inline]
     pub fn demand(&self, position: Position) {
         if let Some(schedule) = &self.schedule {
             schedule.demand(position);

@@ -3,9 +3,11 @@
 //! Rules: one worker runs one piece of work at a time, of a ready queue that the seed chooses, so any
 //! order that streams and events allow can come, and the same calls with the same seed give the same
 //! one. It runs only while a thread waits, up to the very point that was waited for; so what a
-//! program does not wait for has not happened. A program that waits for something else (a flag that
-//! a host function sets) would wait for ever; after a while without a new call the worker
-//! goes on for it. Work that a caller could do at once is queued too.
+//! program does not wait for has not happened. A query that finds its point not reached counts as a
+//! wait. A program that waits for something else (a flag that a host function sets) would wait for
+//! ever: when there was no new call for a while and all threads of the process sleep, the
+//! worker goes on for it. A thread that is only slow is not asleep. Work that a caller could do at
+//! once is queued too.
 
 use crate::position::Position;
 use llaisys_runtime_core::lock::{ForkLock, Mutex};
@@ -13,8 +15,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
-/// After how long without a call the worker goes on without a thread that waits.
-pub const PATIENCE: Duration = Duration::from_millis(10);
+/// How long a rest is.
+const REST: Duration = Duration::from_millis(2);
+/// After so many rests without a call the worker goes on even if a thread is awake.
+pub const RESTS: u32 = 250;
 
 /// See the module text.
 pub struct Schedule {
@@ -75,7 +79,22 @@ impl Schedule {
     /// Sleeps for a while, or until a thread waits; `seen` is what the bell showed before it was
     /// asked whether one does.
     pub fn rest(&self, seen: u32) {
-        llaisys_runtime_core::futex::wait(&self.bell, seen, Some(PATIENCE));
+        llaisys_runtime_core::futex::wait(&self.bell, seen, Some(REST));
+    }
+
+    /// Whether all other threads of the process sleep, as the kernel tells; also when it does not.
+    pub fn do_others_sleep(&self) -> bool {
+        // SAFETY: takes nothing.
+        let own = unsafe { libc::gettid() }.to_string();
+        let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return true };
+        let others = threads.flatten().filter(|thread| *thread.file_name() != *own);
+        let is_awake = |status: String| {
+            // The state follows the name, which is in parentheses and may have some itself.
+            status.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
+        };
+        let mut statuses =
+            others.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
+        !statuses.any(is_awake)
     }
 
     /// What the bell shows.

@@ -10,7 +10,7 @@ use crate::events::now;
 use crate::pool::{Pool, Woken};
 use crate::queue::Queue;
 use crate::runner::{self, After};
-use crate::schedule::Schedule;
+use crate::schedule::{RESTS, Schedule};
 use crate::thread;
 use llaisys_runtime_core::Result;
 use std::hint::spin_loop;
@@ -97,6 +97,7 @@ fn run_scheduled(
 ) {
     // What was enqueued when the worker went on without anybody who waits.
     let mut goes_on_at = None;
+    let mut rests = 0;
     loop {
         if pool.has_ready() {
             let (seen, calls) = (schedule.seen(), schedule.calls());
@@ -106,7 +107,12 @@ fn run_scheduled(
                     return;
                 }
                 if schedule.seen() == seen && schedule.calls() == calls {
-                    goes_on_at = Some(calls);
+                    rests += 1;
+                    if rests >= RESTS || schedule.do_others_sleep() && schedule.calls() == calls {
+                        goes_on_at = Some(calls);
+                    }
+                } else {
+                    rests = 0;
                 }
                 continue;
             }
