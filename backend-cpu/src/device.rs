@@ -414,9 +414,10 @@ impl Device {
         let mut before = Vec::new();
         self.for_each_pending(Stream::DEFAULT, |position| before.push(position))?;
         let mut guard = queue.ring.lock();
-        queue.identity.drain();
         self.note(queue);
         let claim = Device::claim_next(queue, &mut guard);
+        // Not before: whoever finds a queue draining and idle takes the claim to retire it.
+        queue.identity.drain();
         drop(guard);
         Ok((before, claim))
     }

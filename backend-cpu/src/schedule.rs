@@ -64,7 +64,12 @@ impl Schedule {
 
     /// A thread waits for this point.
     pub fn demand(&self, position: Position) {
-        self.demands.lock().push(position);
+        let mut demands = self.demands.lock();
+        // Whoever asks again and again adds nothing.
+        if !demands.contains(&position) {
+            demands.push(position);
+        }
+        drop(demands);
         self.bell.fetch_add(1, Release);
         llaisys_runtime_core::futex::wake(&self.bell, 1);
     }

@@ -120,7 +120,9 @@ impl Slots {
         if !queue.claim.try_claim() {
             return;
         }
-        let vacated = !queue.has_work() && queue.identity.vacate();
+        // Not `has_work`, which waits for the ring's lock: whoever holds that may be waiting for the
+        // claim, if the slot has a new stream. Nobody enqueues on a queue that is draining.
+        let vacated = queue.identity.is_draining() && queue.is_idle() && queue.identity.vacate();
         if vacated {
             // SAFETY: this thread has the claim, and all work is done.
             unsafe { queue.ring.shrink() };

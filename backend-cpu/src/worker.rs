@@ -69,8 +69,13 @@ fn find(
                 if let Some(queue) = hand.take() {
                     runner::put_down(queue);
                 }
-                // None: another worker took it, or there are too many of them.
-                return pool.take(berth);
+                match pool.take(berth) {
+                    // There are too many workers.
+                    None if pool.has_ready() => return None,
+                    // Another one took it.
+                    None => {}
+                    found => return found,
+                }
             }
             if let Some(queue) = hand.take_if(|queue| !queue.is_idle() && queue.claim.is_free()) {
                 pool.run();

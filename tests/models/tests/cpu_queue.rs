@@ -114,7 +114,8 @@ impl Queue {
 
     fn retire(&self) {
         if self.claim.try_claim() {
-            if !self.has_work() && self.identity.vacate() {
+            let is_idle = self.ring.tail() <= self.progress.completed();
+            if self.identity.is_draining() && is_idle && self.identity.vacate() {
                 self.vacated.fetch_add(1, Ordering::AcqRel);
             }
             self.claim.release();
