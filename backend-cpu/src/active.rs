@@ -63,7 +63,7 @@ impl Active {
         let is_empty = self.head.load(Acquire).is_null();
         fence(Acquire);
         // A scan takes a queue out before it finds that the queue has got work meanwhile.
-        is_empty && scans % 2 == 0 && self.scans.load(Relaxed) == scans
+        is_empty && scans.is_multiple_of(2) && self.scans.load(Relaxed) == scans
     }
 
     /// Calls `visit` for each queue that has work, and forgets the others; until it answers `false`.

@@ -135,9 +135,8 @@ impl Cpu {
         let pool = self.engine().pool;
         if transfer.bytes() <= SHORT {
             // SAFETY: by the contract above.
-            if (at_once || pool.schedule.is_none())
-                && device.run_short(stream, || unsafe { transfer.run(pool) })?
-            {
+            let work = || unsafe { transfer.run(pool) };
+            if (at_once || pool.schedule.is_none()) && device.run_short(stream, work)? {
                 return Ok(());
             }
         } else if (at_once || transfer.bytes() <= HAND_OVER && pool.schedule.is_none())
@@ -619,7 +618,8 @@ impl RuntimeApi for Cpu {
         let pool = self.engine().pool;
         if size <= SHORT && pool.schedule.is_none() {
             // SAFETY: the range is promised by the trait.
-            if device.run_short(stream, || unsafe { fill.run(pool) })? {
+            let work = || unsafe { fill.run(pool) };
+            if device.run_short(stream, work)? {
                 return Ok(());
             }
         } else if size <= HAND_OVER

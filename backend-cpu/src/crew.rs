@@ -38,6 +38,16 @@ struct Desk {
     helpers: AtomicU32,
 }
 
+impl Desk {
+    const fn new() -> Desk {
+        Desk {
+            taken: AtomicBool::new(false),
+            job: AtomicPtr::new(null_mut()),
+            helpers: AtomicU32::new(0),
+        }
+    }
+}
+
 /// Parts to be done.
 struct Job {
     next: AtomicUsize,
@@ -66,12 +76,7 @@ impl Job {
 impl Crew {
     /// No jobs.
     pub const fn new() -> Crew {
-        const FREE: Desk = Desk {
-            taken: AtomicBool::new(false),
-            job: AtomicPtr::new(null_mut()),
-            helpers: AtomicU32::new(0),
-        };
-        Crew { open: AtomicU32::new(0), desks: [const { FREE }; DESKS] }
+        Crew { open: AtomicU32::new(0), desks: [const { Desk::new() }; DESKS] }
     }
 
     /// Whether there is something to help with.

@@ -70,7 +70,7 @@ impl Memory {
         loop {
             let returned = self.returned.load(SeqCst);
             if self.budget.take(place, size) {
-                if let Some(pointer) = self.from_system(device, place, size) {
+                if let Some(pointer) = self.obtain(device, place, size) {
                     self.blocks.insert(Block { address: pointer as usize, size, place, device });
                     return Ok(pointer);
                 }
@@ -183,7 +183,7 @@ impl Memory {
         self.strict.is_some()
     }
 
-    fn from_system(&self, device: Ordinal, place: Place, size: usize) -> Option<*mut c_void> {
+    fn obtain(&self, device: Ordinal, place: Place, size: usize) -> Option<*mut c_void> {
         let memory = from_system(place, size)?;
         match (self.strict, place) {
             (Some(strict), Place::Device(_)) => {

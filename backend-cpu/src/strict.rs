@@ -223,11 +223,11 @@ impl Strict {
         let offset = address as i128 - base as i128;
         let what = if range.is_freed { "a freed block" } else { "a block" };
         // Never fails: what does not fit is left out.
-        let _ = write!(
+        let _ = writeln!(
             text,
             "llaisys: the host touched device memory: {address:#x}, offset {offset} of {what} of {} \
              bytes at {base:#x} on CPU device {}. LLAISYS_CPU_STRICT=1 forbids it, as a GPU does; \
-             copy the data to the host first.\n",
+             copy the data to the host first.",
             range.size, range.device
         );
         // SAFETY: writes from a local.

@@ -42,12 +42,15 @@ enum What {
     Copy,
 }
 
+/// Measures on a device, so many times.
+type Measure = dyn Fn(&Target, u32) -> Outcome<Comparison>;
+
 /// One thing that is measured.
 struct Case {
     name: &'static str,
     goal: Goal,
     backend: &'static str,
-    run: Box<dyn Fn(&Target, u32) -> Outcome<Comparison>>,
+    run: Box<Measure>,
 }
 
 impl What {
