@@ -89,8 +89,8 @@ fn in_strict_mode() {
     let memory = cpu.malloc_device(0, 1000).expect("memory");
     let host = cpu.malloc_host(0, SIZE).expect("memory");
     let copy = |dst: *mut c_void, src: *const c_void, size| {
-        // SAFETY: `host` is large enough; what is wrong about `memory` is refused.
         let (kind, flags) = (MemcpyKind::Inferred, CopyFlags::NONE);
+        // SAFETY: `host` is large enough; what is wrong about `memory` is refused.
         unsafe { cpu.memcpy_sync(0, dst, src, size, kind, flags) }
     };
     let refused = |result: llaisys_runtime_core::Result<()>, why: &str| {
