@@ -337,6 +337,8 @@ fn rest(pool: &'static Pool, target: Position, awake: bool) {
         if target.queue.claim.is_free() {
             return;
         }
+        // The worker may be waiting for this very processor.
+        std::thread::yield_now();
     }
     target.queue.sleep(target.number);
 }

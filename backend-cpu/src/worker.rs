@@ -91,6 +91,8 @@ fn find(
         if now() > end {
             return None;
         }
+        // Others may have work for this processor.
+        std::thread::yield_now();
     }
 }
 
