@@ -167,4 +167,23 @@ mod tests {
             assert_eq!(configuration.remark.is_empty(), limit.is_some());
         }
     }
+
+    #[test]
+    fn threads_seeds_and_the_strict_mode_are_read_and_what_is_none_is_said() {
+        assert_eq!(with("LLAISYS_CPU_THREADS", "3").threads, 3);
+        assert_eq!(with("LLAISYS_CPU_SCHEDULE_SEED", "7").schedule_seed, Some(7));
+        assert!(with("LLAISYS_CPU_STRICT", "1").strict && !with("LLAISYS_CPU_STRICT", "0").strict);
+        let default = Configuration::default();
+        for (name, value) in [
+            ("LLAISYS_CPU_THREADS", "0"),
+            ("LLAISYS_CPU_THREADS", "many"),
+            ("LLAISYS_CPU_SCHEDULE_SEED", "-1"),
+            ("LLAISYS_CPU_STRICT", "yes"),
+        ] {
+            let configuration = with(name, value);
+            assert_eq!(configuration.threads, default.threads);
+            assert!(configuration.schedule_seed.is_none() && !configuration.strict);
+            assert!(configuration.remark.contains(name), "{}", configuration.remark);
+        }
+    }
 }

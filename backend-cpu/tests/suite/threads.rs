@@ -151,3 +151,26 @@ fn hundreds_of_busy_streams_all_get_done() {
         unsafe { rig.0.destroy_stream(DEVICE, stream) }.expect("destroyed");
     }
 }
+
+#[test]
+fn ten_thousand_streams_share_the_threads() {
+    const DEVICE: i32 = 107;
+    let rig = rig(DEVICE, LONG);
+    let streams: Vec<_> = (0..10_000).map(|_| rig.0.create_stream(DEVICE).expect("made")).collect();
+    let log = crate::gate::Log::default();
+    for stream in &streams {
+        log.note(rig, DEVICE, *stream, 1);
+    }
+    for stream in &streams {
+        rig.wait(DEVICE, *stream);
+    }
+    assert_eq!(log.numbers().len(), streams.len());
+    // Two workers and the lookout; and whom the lookout has called where the machine is so busy that
+    // a host function takes a while.
+    let threads = workers(DEVICE).len();
+    assert!(threads < 100, "{threads} threads for 10,000 streams");
+    for stream in streams {
+        // SAFETY: a live stream.
+        unsafe { rig.0.destroy_stream(DEVICE, stream) }.expect("destroyed");
+    }
+}
