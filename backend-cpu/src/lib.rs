@@ -11,7 +11,7 @@
 //! | what is an event? | `events` |
 //! | what is one piece of work? | `command`, with `fill` |
 //! | what shapes do copies have, and what is staged? | `transfer`, with `pitched`, `batch`, `staging` |
-//! | who runs it? | `runner`: workers (`worker`, `pool`, `berth`, `lookout`, `thread`) and threads that wait |
+//! | who runs it? | `runner`: workers (`worker`, `pool`, `ready`, `berth`, `lookout`, `thread`) and threads that wait |
 //! | how is much memory moved or filled? | `bulk`, with `crew` |
 //! | what may a host function not do? | `host_call` |
 //! | what does a seed do? | `schedule` |
@@ -61,6 +61,7 @@ mod position;
 mod processor;
 mod progress;
 mod queue;
+mod ready;
 mod registrations;
 #[cfg(test)]
 mod rig;

@@ -21,12 +21,12 @@ use crate::crew::Crew;
 use crate::lookout::Lookout;
 use crate::position::Position;
 use crate::queue::Queue;
+use crate::ready::{Count, Ready};
 use crate::schedule::Schedule;
 use crate::worker;
 use llaisys_runtime_core::Result;
 use llaisys_runtime_core::futex;
 use llaisys_runtime_core::lock::{ForkLock, Mutex};
-use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub struct Pool {
     /// Where parked workers sleep: changes with every wake.
     bell: AtomicU32,
     /// How many entries the ready list has, for who looks without the lock.
-    ready: AtomicU32,
+    ready: Count,
     /// How many workers there are, for who looks without the lock.
     threads: AtomicU32,
     /// When the last wake was asked for, in nanoseconds; 0 once it was measured.
@@ -60,12 +60,8 @@ pub struct Pool {
     state: Mutex<State>,
 }
 
-// SAFETY: the pointers are to queues, which live as long as the process and are shared.
-unsafe impl Send for State {}
-
 struct State {
-    first: *const Queue,
-    last: *const Queue,
+    ready: Ready,
     threads: u32,
     searching: u32,
     parked: u32,
@@ -82,8 +78,7 @@ struct State {
 impl State {
     const fn new() -> State {
         State {
-            first: null_mut(),
-            last: null_mut(),
+            ready: Ready::new(),
             threads: 0,
             searching: 0,
             parked: 0,
@@ -122,7 +117,7 @@ impl Pool {
             limit: if seed.is_some() { 1 } else { limit.max(1) },
             epoch: AtomicU32::new(0),
             bell: AtomicU32::new(0),
-            ready: AtomicU32::new(0),
+            ready: Count::new(),
             threads: AtomicU32::new(0),
             woken_at: AtomicU64::new(0),
             patience: AtomicU64::new(PATIENCE.0 * 4),
@@ -163,15 +158,7 @@ impl Pool {
     #[cold]
     pub fn push(&'static self, queue: &'static Queue) {
         let mut state = self.state.lock();
-        queue.next_ready.store(null_mut(), Relaxed);
-        if state.last.is_null() {
-            state.first = queue;
-        } else {
-            // SAFETY: in the list; queues live as long as the process.
-            unsafe { &*state.last }.next_ready.store(ptr(queue), Relaxed);
-        }
-        state.last = queue;
-        self.ready.store(self.ready.load(Relaxed) + 1, Release);
+        state.ready.put(queue, &self.ready);
         let bell = self.provide(&mut state);
         drop(state);
         if bell {
@@ -182,12 +169,12 @@ impl Pool {
     /// Whether the ready list has an entry, as far as can be seen without the lock.
     #[inline]
     pub fn has_ready(&self) -> bool {
-        self.ready.load(Acquire) != 0
+        self.ready.is_some()
     }
 
     /// Keeps the rule of the module text; whether the caller is to ring the bell.
     fn provide(&'static self, state: &mut State) -> bool {
-        if state.first.is_null() || state.searching > 0 {
+        if state.ready.is_empty() || state.searching > 0 {
             return false;
         }
         if state.running() < self.limit {
@@ -270,42 +257,13 @@ impl Pool {
         if state.running() > self.limit {
             return None;
         }
-        let queue = self.remove(&mut state)?;
+        let queue = state.ready.take(&self.ready, self.schedule.as_ref())?;
         state.searching -= 1;
         let bell = self.provide(&mut state);
         drop(state);
         if bell {
             futex::wake(&self.bell, 1);
         }
-        Some(queue)
-    }
-
-    fn remove(&self, state: &mut State) -> Option<&'static Queue> {
-        let count = self.ready.load(Relaxed);
-        let skip = match &self.schedule {
-            Some(schedule) if count > 1 => schedule.below(count),
-            _ => 0,
-        };
-        let mut before: *const Queue = null_mut();
-        let mut this = state.first;
-        for _ in 0..skip {
-            before = this;
-            // SAFETY: the list has `count` entries; queues live as long as the process.
-            this = unsafe { &*this }.next_ready.load(Relaxed);
-        }
-        // SAFETY: null or a queue.
-        let queue: &'static Queue = unsafe { this.as_ref() }?;
-        let next = queue.next_ready.load(Relaxed);
-        if before.is_null() {
-            state.first = next;
-        } else {
-            // SAFETY: a queue of the list.
-            unsafe { &*before }.next_ready.store(next, Relaxed);
-        }
-        if next.is_null() {
-            state.last = before;
-        }
-        self.ready.store(count - 1, Release);
         Some(queue)
     }
 
@@ -329,7 +287,7 @@ impl Pool {
     pub fn park(&'static self, berth: &'static Berth, epoch: u32) -> Woken {
         let mut state = self.state.lock();
         self.unblock(&mut state, berth);
-        if !state.first.is_null() && state.running() <= self.limit {
+        if !state.ready.is_empty() && state.running() <= self.limit {
             return Woken::Search;
         }
         state.searching -= 1;
@@ -404,7 +362,7 @@ impl Pool {
     /// inside the same host function since the last tick, when entries wait.
     pub fn look_out(&'static self, idle_ticks: u32, patience: u32) -> bool {
         let mut state = self.state.lock();
-        if state.first.is_null() {
+        if state.ready.is_empty() {
             state.lookout_awake = idle_ticks < patience;
             return state.lookout_awake;
         }
@@ -473,7 +431,7 @@ impl Pool {
         let mut berths = std::mem::take(&mut state.free_berths);
         berths.append(&mut state.berths);
         *state = State { free_berths: berths, ..State::new() };
-        self.ready.store(0, Release);
+        self.ready.forget();
         self.threads.store(0, Release);
         self.epoch.fetch_add(1, Release);
         self.crew.forget();
@@ -481,8 +439,4 @@ impl Pool {
             schedule.forget();
         }
     }
-}
-
-fn ptr(queue: &'static Queue) -> *mut Queue {
-    std::ptr::from_ref(queue).cast_mut()
 }
