@@ -63,7 +63,7 @@ const OF_THE_REST: [(&str, &str); 20] = [
     ("frees_in_a_stream_wait", "a_free_in_a_stream_does_not_wait"),
     ("fills_lose_the_last_pattern", "every_pattern_fills_exactly_its_range"),
     ("fills_know_their_first_byte_only", "an_enqueued_fill_fills_exactly_its_range"),
-    ("fills_are_elsewhere", "a_fill_does_not_wait_and_reads_its_pattern_at_once"),
+    ("fills_are_elsewhere", "a_fill_keeps_its_place_in_the_stream"),
     ("pitches_are_ignored", "rows_are_copied_and_what_is_between_them_is_not"),
     ("slice_heights_are_ignored", "slices_are_copied_and_what_is_between_them_is_not"),
     ("batches_lose_their_last_range", "every_range_of_a_batch_is_copied_exactly"),
