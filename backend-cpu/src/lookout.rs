@@ -13,6 +13,9 @@ use std::time::Duration;
 
 /// How often it looks. A host function that takes longer is one that blocks.
 const TICK: Duration = Duration::from_millis(1);
+/// For so many workers that are blocked a tick is one longer: functions that only wait for each
+/// other (for Python's lock, say) must not make hundreds of threads.
+const CALM: u32 = 4;
 /// How many ticks without an entry it stays awake.
 const IDLE_TICKS: u32 = 20;
 
@@ -48,16 +51,17 @@ impl Lookout {
 fn run(Start { pool, epoch }: Start) {
     let bell = &pool.lookout().bell;
     loop {
-        let mut idle_ticks = 0;
+        let (mut idle_ticks, mut tick) = (0, TICK);
         loop {
             let seen = bell.load(Acquire);
-            futex::wait(bell, seen, Some(TICK));
+            futex::wait(bell, seen, Some(tick));
             if pool.epoch() != epoch {
                 return;
             }
             idle_ticks = if pool.has_ready() { 0 } else { idle_ticks + 1 };
-            if !pool.look_out(idle_ticks, IDLE_TICKS) {
-                break;
+            match pool.look_out(idle_ticks, IDLE_TICKS) {
+                Some(blocked) => tick = TICK * (1 + blocked / CALM),
+                None => break,
             }
         }
         let seen = bell.load(Acquire);

@@ -358,22 +358,24 @@ impl Pool {
         }
     }
 
-    /// For the lookout, once a tick: whether it goes on. Counts workers as blocked that have been
-    /// inside the same host function since the last tick, when entries wait.
-    pub fn look_out(&'static self, idle_ticks: u32, patience: u32) -> bool {
+    /// For the lookout, once a tick: how many workers are blocked; `None` when it need not go on. Counts
+    /// workers as blocked that have been inside the same host function since the last tick, when
+    /// entries wait.
+    pub fn look_out(&'static self, idle_ticks: u32, patience: u32) -> Option<u32> {
         let mut state = self.state.lock();
         if state.ready.is_empty() {
             state.lookout_awake = idle_ticks < patience;
-            return state.lookout_awake;
+            return state.lookout_awake.then_some(state.blocked);
         }
         let blocked = state.berths.iter().filter(|berth| berth.is_stuck()).count() as u32;
         state.blocked += blocked;
+        let all = state.blocked;
         let bell = self.provide(&mut state);
         drop(state);
         if bell {
             futex::wake(&self.bell, 1);
         }
-        true
+        Some(all)
     }
 
     /// For the lookout, which nobody has called for long: whether it ends.
