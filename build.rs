@@ -5,6 +5,9 @@
 //! `@ NAME NAME …` stands for the declarations of these names, with the documentation of their Rust
 //! items. So the prose is written where it is read, and no declaration is written twice.
 //!
+//! A line `@OFFSETS NAME NAME …` stands for an assertion of each field's place in these structs, by
+//! `tests/layout/layout.json`, which a test holds to the Rust structs.
+//!
 //! Rules: a name that a template asks for and no source has, and a declaration that no template
 //! asks for, stop the build. A header is written only when it changed, and not at all when
 //! `LLAISYS_HEADERS=check` (CI) or when the tree cannot be written; `capi/tests/headers.rs` then
@@ -35,6 +38,9 @@ const CORE: [&str; 10] = [
     "support.rs",
 ];
 
+/// Where every field is, written by `tests/layout/layout.rs`.
+const LAYOUT: &str = "tests/layout/layout.json";
+
 /// Types of functions that a client hands in.
 const CALLBACKS: [&str; 3] = ["HostFunction", "OutOfMemoryCallback", "SlotDestructor"];
 
@@ -47,6 +53,7 @@ fn main() {
     println!("cargo:rerun-if-env-changed=LLAISYS_HEADERS");
     println!("cargo:rerun-if-changed=../build.rs");
     println!("cargo:rerun-if-changed=headers");
+    println!("cargo:rerun-if-changed=../{LAYOUT}");
     println!("cargo:rerun-if-changed=src");
     for (_, header) in HEADERS {
         println!("cargo:rerun-if-changed=../include/{header}");
@@ -56,9 +63,11 @@ fn main() {
     let mut items = declarations(&sources, &capi.join("headers/cbindgen.toml"));
     items.append(&mut constants(&sources, &capi.join("headers/constants.toml")));
 
+    let layout = read(&root.join(LAYOUT));
     let mut asked = BTreeSet::new();
     for (template, header) in HEADERS {
-        let text = fill(&read(&capi.join("headers").join(template)), &items, &mut asked);
+        let template = read(&capi.join("headers").join(template));
+        let text = offsets(&fill(&template, &items, &mut asked), &layout);
         write_if_changed(&out.join(header), &text).expect("OUT_DIR can be written");
         if env::var("LLAISYS_HEADERS").as_deref() != Ok("check") {
             // A tree that cannot be written (a package, a read-only checkout) is no fault.
@@ -225,6 +234,38 @@ fn fill(template: &str, items: &BTreeMap<String, Item>, asked: &mut BTreeSet<Str
         }
     }
     header
+}
+
+/// The header with every `@OFFSETS` line replaced by an assertion for each field.
+fn offsets(header: &str, layout: &str) -> String {
+    let mut text = String::new();
+    for line in header.lines() {
+        if let Some(names) = line.strip_prefix("@OFFSETS ") {
+            for name in names.split_whitespace() {
+                for (field, offset) in fields(layout, name) {
+                    text.push_str(&format!("LLAISYS_AT({name}, {field}, {offset});\n"));
+                }
+            }
+        } else {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// The fields of a struct and their places. The file has a line for each: `"field": [offset, size]`.
+fn fields(layout: &str, name: &str) -> Vec<(String, u64)> {
+    let own = layout.lines().skip_while(|line| line.trim() != format!("\"{name}\": {{")).skip(1);
+    let own = own.take_while(|line| !line.starts_with("  }"));
+    let field = |line: &str| {
+        let (field, place) = line.trim().split_once("\": [")?;
+        let offset = place.split(',').next()?.parse().ok()?;
+        Some((field.trim_start_matches('"').to_owned(), offset))
+    };
+    let fields: Vec<_> = own.filter_map(field).collect();
+    assert!(!fields.is_empty(), "{LAYOUT} has no `{name}`");
+    fields
 }
 
 fn write_if_changed(path: &Path, text: &str) -> std::io::Result<()> {

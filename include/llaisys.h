@@ -360,17 +360,19 @@ typedef struct LlaisysCandidate {
 /// file again, also through a link, succeeds and changes nothing; a loaded backend stays for the
 /// life of the process. `*device_type` becomes the type that it serves; the pointer may be NULL.
 ///
-/// Returns `LLAISYS_STATUS_SUCCESS`, or a status with more in the slot and in the list of
-/// candidates:
+/// Returns `LLAISYS_STATUS_SUCCESS`, or a status with more in the slot, which names the file, and in
+/// the list of candidates:
 /// - `BACKEND_REFUSED`: the file is not there, is no shared library for this machine, is not safe
 ///   to load, or its name or device type is taken; the message says which.
 /// - `ABI_MISMATCH`: it was built for another version of `llaisys/backend.h`.
+/// - `NOT_PERMITTED`: the caller is a constructor of a backend that is just being loaded.
 /// - `INVALID_VALUE`: `path` is NULL.
 ///
 /// Requires:
 /// - `path` is NULL or a text that ends with a NUL; `device_type` is NULL or may be written.
 /// - The file is a backend that you trust: its code runs in this process.
-int32_t llaisysLoadBackend(const char *path, int32_t *device_type);
+int32_t llaisysLoadBackend(const char *path,
+                           int32_t *device_type);
 
 /// The number of backends that were looked at, those that are built in and those that were refused
 /// included. The first call looks at all of them. The number only ever grows.
@@ -422,13 +424,26 @@ uint32_t llaisysGetAbiVersion(void);
 #else
 #define LLAISYS_STATIC_ASSERT(condition, text) struct llaisys_static_assert_needs_c11
 #endif
+#define LLAISYS_AT(type, field, offset)                                                            \
+    LLAISYS_STATIC_ASSERT(offsetof(type, field) == (offset), #type "." #field " has moved")
 
 LLAISYS_STATIC_ASSERT(sizeof(llaisysDeviceType_t) == 4, "device types are 32 bits wide");
 LLAISYS_STATIC_ASSERT(sizeof(llaisysMemcpyKind_t) == 4, "copy kinds are 32 bits wide");
 LLAISYS_STATIC_ASSERT(sizeof(size_t) == 8 && sizeof(void *) == 8, "this runtime is 64 bits wide");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysError, operation) == 16, "LlaisysError has no padding");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysError, message) == 32, "LlaisysError is append-only");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysCandidate, name) == 16, "LlaisysCandidate has no padding");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysCandidate, reason) == 48, "LlaisysCandidate is append-only");
+LLAISYS_AT(LlaisysError, struct_size, 0);
+LLAISYS_AT(LlaisysError, status, 4);
+LLAISYS_AT(LlaisysError, native_code, 8);
+LLAISYS_AT(LlaisysError, operation, 16);
+LLAISYS_AT(LlaisysError, native_name, 24);
+LLAISYS_AT(LlaisysError, message, 32);
+LLAISYS_AT(LlaisysCandidate, struct_size, 0);
+LLAISYS_AT(LlaisysCandidate, status, 4);
+LLAISYS_AT(LlaisysCandidate, device_type, 8);
+LLAISYS_AT(LlaisysCandidate, reserved, 12);
+LLAISYS_AT(LlaisysCandidate, name, 16);
+LLAISYS_AT(LlaisysCandidate, path, 24);
+LLAISYS_AT(LlaisysCandidate, version, 32);
+LLAISYS_AT(LlaisysCandidate, vendor, 40);
+LLAISYS_AT(LlaisysCandidate, reason, 48);
 
 #endif /* LLAISYS_H */

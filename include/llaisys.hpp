@@ -67,6 +67,7 @@
 #include "llaisys/backend.h"
 #include "llaisys/runtime.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -78,6 +79,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -353,8 +355,8 @@ struct Device {
         return count;
     }
 
-    /// Every device of every backend that is in use. A backend without a device is left out,
-    /// whatever the reason.
+    /// Every device of every backend that is in use, by type and then by ordinal, in whatever order
+    /// the backends were loaded. A backend without a device is left out, whatever the reason.
     static std::vector<Device> all() {
         std::vector<Device> devices;
         for (const Candidate &candidate : candidates()) {
@@ -371,6 +373,9 @@ struct Device {
                 devices.push_back(Device{candidate.device_type, ordinal});
             }
         }
+        std::sort(devices.begin(), devices.end(), [](const Device &one, const Device &other) {
+            return std::tie(one.type, one.ordinal) < std::tie(other.type, other.ordinal);
+        });
         return devices;
     }
 

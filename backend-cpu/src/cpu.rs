@@ -38,8 +38,6 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicPtr, AtomicU8};
 
-/// Up to so many bytes, work on an idle stream is done while the stream's lock is held.
-const SHORT: usize = 16 << 10;
 /// Up to so many bytes, work on an idle stream takes about as long as waking a worker for it, and
 /// nobody can tell who did it.
 const HAND_OVER: usize = 1 << 20;
@@ -133,13 +131,7 @@ impl Cpu {
         let must_wait = must_wait || !promised && flags.contains(CopyFlags::DESTINATION_PAGEABLE);
         let at_once = flags.contains(CopyFlags::AT_ONCE_IF_IDLE) || from_pageable || must_wait;
         let pool = self.engine().pool;
-        if transfer.bytes() <= SHORT {
-            // SAFETY: by the contract above.
-            let work = || unsafe { transfer.run(pool) };
-            if (at_once || pool.schedule.is_none()) && device.run_short(stream, work)? {
-                return Ok(());
-            }
-        } else if (at_once || transfer.bytes() <= HAND_OVER && pool.schedule.is_none())
+        if (at_once || transfer.bytes() <= HAND_OVER && pool.schedule.is_none())
             && let Some(claim) = device.claim(stream)?
         {
             // SAFETY: by the contract above.
@@ -297,11 +289,6 @@ impl RuntimeApi for Cpu {
         let Some(copy) = copy_of(self.engine(), dst, src, size)? else { return Ok(()) };
         host_call::check_may_wait("memcpy_sync")?;
         let pool = self.engine().pool;
-        if size <= SHORT && device.is_quiet() {
-            // SAFETY: the ranges are promised by the trait. It is over before anybody can know of it.
-            unsafe { copy.run(pool) };
-            return Ok(());
-        }
         let (before, claim) = device.claim_apart()?;
         wait_for_all(&before);
         // SAFETY: the ranges are promised by the trait.
@@ -616,13 +603,7 @@ impl RuntimeApi for Cpu {
         let dst = self.engine().memory.reach(dst, size)?;
         let fill = Fill { dst, size, pattern: pattern.repeated() };
         let pool = self.engine().pool;
-        if size <= SHORT && pool.schedule.is_none() {
-            // SAFETY: the range is promised by the trait.
-            let work = || unsafe { fill.run(pool) };
-            if device.run_short(stream, work)? {
-                return Ok(());
-            }
-        } else if size <= HAND_OVER
+        if size <= HAND_OVER
             && pool.schedule.is_none()
             && let Some(claim) = device.claim(stream)?
         {

@@ -7,9 +7,8 @@
 //!
 //! Rules: a wait is published under the lock of the ring that it is put in, and points to what was
 //! published before, so waits cannot form a circle. On a stream whose device does not use the
-//! default stream this costs two loads. Whoever does work at once does it under the ring's lock when
-//! it is short, and claims its number first when it is not, so that what is enqueued meanwhile runs
-//! after it.
+//! default stream this costs two loads. Whoever does work at once claims its number first, so that what is
+//! enqueued meanwhile runs after it, and a free and whoever waits see it.
 
 use crate::active::Active;
 use crate::command::{Command, Record};
@@ -231,12 +230,6 @@ impl Device {
         });
     }
 
-    /// Whether no stream of the device has work, as far as can be seen without a lock.
-    #[inline]
-    pub fn is_quiet(&self) -> bool {
-        self.default.is_idle() && self.active.is_empty()
-    }
-
     /// Puts work on a stream and says where it is. Waits while the queue is full (S6).
     ///
     /// # Errors
@@ -364,21 +357,6 @@ impl Device {
             self.enqueue(stream, Command::Wait(point))?;
         }
         Ok(())
-    }
-
-    /// Does short work in the calling thread, when nothing is pending that it would have to wait
-    /// for; whether it did.
-    ///
-    /// # Errors
-    /// `INVALID_HANDLE` for what is no stream of this device.
-    #[inline]
-    pub fn run_short(&self, stream: Stream, work: impl FnOnce()) -> Result<bool> {
-        let (queue, guard) = self.lock(stream)?;
-        let may = self.may_run_at_once(queue, &guard);
-        if may {
-            work();
-        }
-        Ok(may)
     }
 
     /// The right to do work on the stream at once, when nothing is pending that it would have to

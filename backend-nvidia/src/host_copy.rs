@@ -14,6 +14,7 @@ use llaisys_runtime_core::api::Stream;
 use llaisys_runtime_core::error::{Error, Result};
 use llaisys_runtime_core::status::Status;
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Waits until it is the copy's turn, and copies.
 ///
@@ -27,11 +28,34 @@ pub(crate) unsafe fn wait_and_copy(copy: Rows, stream: Stream) -> Result<()> {
     Ok(())
 }
 
+/// So much of pageable sources is held for streams that are not there yet. Beyond it the calling thread
+/// waits for its turn, as it does when the driver's own queue is full (contract S6).
+const MOST_HELD: usize = 256 << 20;
+
+/// The bytes that are held.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
 /// What a stream is to do. A box that the stream's host function owns: run and dropped there, once.
 struct Job {
     copy: Rows,
     /// The source as it was when the copy was asked for, where it may change before its turn.
-    source: Option<Vec<u8>>,
+    source: Option<HeldBytes>,
+}
+
+/// Bytes that count as held for as long as they are.
+struct HeldBytes(Vec<u8>);
+
+impl HeldBytes {
+    fn new(bytes: Vec<u8>) -> HeldBytes {
+        HELD.fetch_add(bytes.len(), Ordering::Relaxed);
+        HeldBytes(bytes)
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        HELD.fetch_sub(self.0.len(), Ordering::Relaxed);
+    }
 }
 
 /// Enqueues a copy from host memory to host memory.
@@ -47,6 +71,10 @@ pub(crate) unsafe fn enqueue(
     read_now: bool,
 ) -> Result<()> {
     let source = if read_now {
+        if HELD.load(Ordering::Relaxed) + copy.size() > MOST_HELD {
+            // SAFETY: both sides are valid until this returns.
+            return unsafe { wait_and_copy(copy, stream) };
+        }
         // SAFETY: the caller says that the source is readable now.
         Some(unsafe { read(copy) }?)
     } else {
@@ -66,7 +94,7 @@ pub(crate) unsafe fn enqueue(
 ///
 /// # Safety
 /// - The source is readable.
-unsafe fn read(copy: Rows) -> Result<Vec<u8>> {
+unsafe fn read(copy: Rows) -> Result<HeldBytes> {
     let mut bytes: Vec<u8> = Vec::new();
     let size = copy.size();
     bytes.try_reserve_exact(size).map_err(|_| {
@@ -80,7 +108,7 @@ unsafe fn read(copy: Rows) -> Result<Vec<u8>> {
         copy.written_to(bytes.as_mut_ptr().cast()).copy_here();
         bytes.set_len(size);
     }
-    Ok(bytes)
+    Ok(HeldBytes::new(bytes))
 }
 
 /// The host function: does one job.
@@ -88,7 +116,7 @@ unsafe extern "C" fn run(job: *mut c_void) {
     // SAFETY: `job` is the box that `enqueue` gave away, and the stream calls this once.
     let job = unsafe { Box::from_raw(job.cast::<Job>()) };
     let copy = match &job.source {
-        Some(bytes) => job.copy.read_from(bytes.as_ptr().cast()),
+        Some(HeldBytes(bytes)) => job.copy.read_from(bytes.as_ptr().cast()),
         None => job.copy,
     };
     // SAFETY: by `enqueue`'s contract both sides are valid until the stream has passed, and do not

@@ -60,9 +60,13 @@ pub(crate) struct Streams {
     known: Mutex<Known>,
     /// The private blocking stream that never has work of its own.
     idle: OnceCell<Handle>,
-    /// The private non-blocking stream for what another device's stream has done here.
-    detour: OnceCell<Handle>,
+    /// Private non-blocking streams for what another device's streams have done here; one that is being
+    /// given work is not in here.
+    detours: Mutex<Vec<Handle>>,
 }
+
+/// So many detours may be busy; the next one queues behind one of them.
+const MOST_DETOURS: usize = 32;
 
 struct Known {
     /// Made or adopted here and not destroyed or let go. A stream in here may be recorded on while
@@ -76,7 +80,7 @@ impl Streams {
     /// A device without streams.
     pub(crate) const fn new() -> Streams {
         let known = Known { live: Vec::new(), destroyed: Vec::new() };
-        Streams { known: Mutex::new(known), idle: OnceCell::new(), detour: OnceCell::new() }
+        Streams { known: Mutex::new(known), idle: OnceCell::new(), detours: Mutex::new(Vec::new()) }
     }
 
     /// A stream was made.
@@ -140,23 +144,41 @@ impl Device {
             && known.live.iter().filter(|live| !live.blocking).all(Live::is_ready)
     }
 
-    /// The private stream on which something is done here in the order of another device's stream.
-    /// The device's context is entered.
-    pub(crate) fn detour(&self) -> Result<CUstream> {
-        let non_blocking = sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
-        Ok(self.private_stream(&self.streams.detour, non_blocking)?.0)
+    /// Has something done here, on a private stream, in the order of another device's stream. Two of that
+    /// device's streams have nothing to do with each other (contract S1), so each gets a stream that has
+    /// nothing to do. The device's context is entered.
+    pub(crate) fn on_detour<T>(&self, work: impl FnOnce(CUstream) -> Result<T>) -> Result<T> {
+        let detour = self.take_detour()?;
+        let result = work(detour.0);
+        self.streams.detours.lock().push(detour);
+        result
+    }
+
+    fn take_detour(&self) -> Result<Handle> {
+        let mut detours = self.streams.detours.lock();
+        // SAFETY: a private stream, which is never destroyed. A query orders nothing.
+        let is_ready = |detour: &Handle| unsafe { cu!(cuStreamQuery(detour.0)) } == SUCCESS;
+        if let Some(index) = detours.iter().position(is_ready) {
+            return Ok(detours.swap_remove(index));
+        }
+        if detours.len() >= MOST_DETOURS {
+            return Ok(detours.remove(0));
+        }
+        drop(detours);
+        self.make_private_stream(sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32)
     }
 
     fn private_stream(&self, cell: &OnceCell<Handle>, flags: u32) -> Result<Handle> {
-        let handle = cell.get_or_try_init(|| {
-            let mut stream: CUstream = std::ptr::null_mut();
-            // SAFETY: `stream` is writable; the device's context is entered.
-            errors::check(unsafe { cu!(cuStreamCreate(&mut stream, flags)) }, || {
-                format!("make a private stream on device {}", self.ordinal)
-            })?;
-            Ok(Handle(stream))
+        cell.get_or_try_init(|| self.make_private_stream(flags)).copied()
+    }
+
+    fn make_private_stream(&self, flags: u32) -> Result<Handle> {
+        let mut stream: CUstream = std::ptr::null_mut();
+        // SAFETY: `stream` is writable; the device's context is entered.
+        errors::check(unsafe { cu!(cuStreamCreate(&mut stream, flags)) }, || {
+            format!("make a private stream on device {}", self.ordinal)
         })?;
-        Ok(*handle)
+        Ok(Handle(stream))
     }
 }
 

@@ -4,8 +4,9 @@
 //! Rules: pointers are asked about here only, never on the way of a copy that works. A plain call
 //! refuses memory of a pool that the stream's device has no access to. Between two devices the peer
 //! copy takes it, by whichever path there is; where even that is refused, the copy goes through the
-//! host, slowly and waiting, but right. Between the host and the other device it makes a detour: done
-//! on that device, when the stream gets there, and the stream goes on when it is done.
+//! host, slowly and waiting, but right. Between the host and the other device, and within the other
+//! device, it makes a detour: done there, when the stream gets there, and the stream goes on when it is
+//! done.
 
 use crate::addresses::owner;
 use crate::call::cu;
@@ -40,7 +41,9 @@ pub(crate) unsafe fn copy(device: &Device, copy: Copy, stream: Stream) -> Option
     }
     let (from, to) = (owner(copy.src_address())?, owner(copy.dst_address())?);
     if from.ordinal == to.ordinal {
-        return None;
+        // SAFETY: as the caller's; the stream is one of the owner's.
+        let work = |owner: &Device, there| unsafe { owner.copy_async(copy, there) };
+        return detour(device, from, stream, work);
     }
     // SAFETY: as the caller's.
     Some(unsafe { peer(from, to, copy, stream) }.or_else(|refusal| {
@@ -79,10 +82,11 @@ pub(crate) fn detour(
         let before = Event::record(native(stream))?;
         let after = {
             let _entered = owner.enter()?;
-            let detour = owner.detour()?;
-            before.hold_up(detour)?;
-            work(owner, Stream(detour.cast()))?;
-            Event::record(detour)?
+            owner.on_detour(|detour| {
+                before.hold_up(detour)?;
+                work(owner, Stream(detour.cast()))?;
+                Event::record(detour)
+            })?
         };
         after.hold_up(native(stream))
     };

@@ -63,11 +63,12 @@ impl From<&'static Candidate> for LlaisysCandidate {
 /// file again, also through a link, succeeds and changes nothing; a loaded backend stays for the
 /// life of the process. `*device_type` becomes the type that it serves; the pointer may be NULL.
 ///
-/// Returns `LLAISYS_STATUS_SUCCESS`, or a status with more in the slot and in the list of
-/// candidates:
+/// Returns `LLAISYS_STATUS_SUCCESS`, or a status with more in the slot, which names the file, and in
+/// the list of candidates:
 /// - `BACKEND_REFUSED`: the file is not there, is no shared library for this machine, is not safe
 ///   to load, or its name or device type is taken; the message says which.
 /// - `ABI_MISMATCH`: it was built for another version of `llaisys/backend.h`.
+/// - `NOT_PERMITTED`: the caller is a constructor of a backend that is just being loaded.
 /// - `INVALID_VALUE`: `path` is NULL.
 ///
 /// # Safety

@@ -127,6 +127,12 @@ fn on<const TYPE: DeviceType, T>(
     guard(operation, || call(backends::get(TYPE)?, current::device(TYPE)))
 }
 
+/// The calling thread's current device, out of line so that who has a stream does not pay for it.
+#[cold]
+fn device_of_default_stream(device_type: DeviceType) -> Ordinal {
+    current::device(device_type)
+}
+
 impl<const TYPE: DeviceType> Face<TYPE> {
     const API: LlaisysRuntimeAPI = LlaisysRuntimeAPI {
         get_device_count: Self::get_device_count,
@@ -223,10 +229,14 @@ impl<const TYPE: DeviceType> Face<TYPE> {
         kind: MemcpyKindNumber,
         stream: Stream,
     ) {
-        let _ = on::<TYPE, _>("memcpy_async", |backend, device| {
+        let _ = guard("memcpy_async", || {
             let (kind, flags) = (MemcpyKind::from_code(kind.0)?, CopyFlags::AT_ONCE_IF_IDLE);
+            // A stream knows its device; only the default stream is the current one's.
+            let device = if stream.is_default() { device_of_default_stream(TYPE) } else { 0 };
             // SAFETY: as in `memcpy_sync`; the managed backend refuses what is no live stream.
-            unsafe { backend.memcpy_async(device, dst, src, size, kind, stream, flags) }
+            unsafe {
+                backends::get(TYPE)?.memcpy_async(device, dst, src, size, kind, stream, flags)
+            }
         });
     }
 }

@@ -106,3 +106,47 @@ fn the_cpp_owners_of_the_whole_table_keep_their_promises() {
     let object = toolchain::compile(Standard::Cxx17, &source("cpp/extended.cpp"), &flags);
     toolchain::run(&toolchain::link(Standard::Cxx17, &[object], "extended_cpp"), &[]);
 }
+
+/// Lists the devices; loads the backend in its first argument before that, and lists them again when there
+/// is a second argument.
+const LIST: &str = r#"
+#include "llaisys.hpp"
+#include <iostream>
+
+static void list() {
+    for (const llaisys::Device &device : llaisys::Device::all()) {
+        std::cout << device.type << ':' << device.ordinal << ' ';
+    }
+    std::cout << '\n';
+}
+
+int main(int argc, char **argv) {
+    if (argc > 2) {
+        list();
+    }
+    llaisys::load_backend(argv[1]);
+    list();
+}
+"#;
+
+#[test]
+fn devices_come_by_type_and_ordinal_whatever_was_loaded_first() {
+    let object = toolchain::compile_text(Standard::Cxx17, "list", LIST, &["-fno-rtti"]);
+    let program = toolchain::link(Standard::Cxx17, &[object], "list_devices");
+    let plugin = toolchain::root().join("tests/conformance/plugins/plugin.c");
+    let flags = ["-fPIC", "-DNAME=\"alpha\""];
+    let object = toolchain::compile(Standard::C11, &plugin, &flags);
+    let plugin = toolchain::link_plugin(Standard::C11, &[object], "alpha.so");
+    let run = |arguments: &[&str]| {
+        let mut command = toolchain::clean(&program);
+        command.args([plugin.to_str().expect("a text")]).args(arguments);
+        // Nothing but what is loaded by name, so that the lists are known.
+        let output = command.env("LLAISYS_BACKENDS", "").env("LLAISYS_CPU_DEVICES", "2").output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("numbers")
+    };
+    // The plugin's record is the first one here, and the last one there.
+    assert_eq!(run(&[]), "0:0 0:1 32:0 32:1 \n");
+    assert_eq!(run(&["twice"]), "0:0 0:1 \n0:0 0:1 32:0 32:1 \n");
+}

@@ -42,16 +42,17 @@ fn exactly_the_declared_functions_are_exported() {
     assert_eq!(exported, declared());
 }
 
-/// Loading the library must run nothing: the linker's own two initialisers are all there is.
+/// Loading the library must run nothing of ours (`docs/abi.md`, "Loading"): two initialisers of others are
+/// all there is.
 #[test]
-fn the_library_has_no_constructor_and_stays_mapped() {
+fn the_library_has_no_constructor_of_its_own_and_stays_mapped() {
     let dynamic = lines_of("readelf", &["-d", "-W"]);
     let value = |tag: &str| dynamic.iter().find(|line| line.contains(tag)).cloned();
     assert!(value("(FLAGS_1)").is_some_and(|flags| flags.contains("NODELETE")), "{dynamic:?}");
     let size = value("(INIT_ARRAYSZ)").unwrap_or_default();
     let bytes: usize =
         size.split_whitespace().filter_map(|word| word.parse().ok()).next().unwrap_or_default();
-    // `frame_dummy` of the C runtime, and Rust's std, which keeps a pointer to argv.
+    // `frame_dummy` of the C runtime, and that of Rust's std, which keeps argc and argv.
     assert!(bytes <= 16, "{bytes} bytes of initialisers");
     assert!(value("(NEEDED)").is_some());
     assert!(

@@ -7,7 +7,7 @@ use llaisys_runtime::types;
 use llaisys_runtime_core::abi::{ABI_MAJOR, ABI_MINOR, DESCRIPTOR_MAGIC, DEVICE_TYPE_UNASSIGNED};
 use llaisys_runtime_core::abi::{LlaisysBackendAPI, LlaisysBackendDescriptor};
 use llaisys_runtime_core::api::*;
-use llaisys_runtime_core::entries::{ENTRIES, Entry, offset_at};
+use llaisys_runtime_core::entries::{ENTRIES, Entry, Role, offset_at};
 use llaisys_runtime_core::{Status, device_type};
 use std::collections::BTreeSet;
 use std::fs;
@@ -76,8 +76,20 @@ fn code_written_for_llaisys_compiles_unchanged_and_runs() {
 /// Case 56. What a header declares for itself it may name; the language's own it may use.
 #[test]
 fn the_headers_take_no_name_that_is_reserved() {
-    const OF_THE_LANGUAGE: [&str; 5] =
-        ["__cplusplus", "__STDC_VERSION__", "_Static_assert", "__GNUC__", "__attribute__"];
+    const OF_THE_LANGUAGE: [&str; 12] = [
+        "__cplusplus",
+        "__STDC_VERSION__",
+        "_Static_assert",
+        "__GNUC__",
+        "__attribute__",
+        "__x86_64__",
+        "__aarch64__",
+        "__linux__",
+        "__GLIBC__",
+        "__SANITIZE_ADDRESS__",
+        "__SANITIZE_THREAD__",
+        "__has_feature",
+    ];
     for name in ["llaisys.h", "llaisys/runtime.h", "llaisys/backend.h", "llaisys.hpp"] {
         for word in words(&without_comments(&header(name))) {
             let reserved = word.starts_with('_') || word.contains("__");
@@ -391,3 +403,38 @@ fn the_structs_in_the_headers_have_rusts_layout() {
         assert_eq!(toolchain::run(&program, &[]), expected);
     }
 }
+
+/// The list of entries that a plugin's author reads is the core's.
+#[test]
+fn the_header_says_which_entries_may_be_null() {
+    let text = header("llaisys/backend.h");
+    let list = text.split(" * Which entries may be NULL:").nth(1).expect("the header has the list");
+    let list = list.split(" * What a capability is missing for").next().unwrap_or_default();
+    let mut expected = std::collections::BTreeMap::<String, BTreeSet<&str>>::new();
+    for entry in ENTRIES {
+        let heading = match (entry.role, entry.claimed_by()) {
+            (_, Some(group)) => group.name().to_owned(),
+            (Role::Required, _) => "none of".to_owned(),
+            (Role::Core, _) if MAY_BE_THERE.contains(&entry.name) => "any of".to_owned(),
+            _ => "all of".to_owned(),
+        };
+        expected.entry(heading).or_default().insert(entry.name);
+    }
+    let mut found = std::collections::BTreeMap::<String, BTreeSet<&str>>::new();
+    let (mut heading, known) =
+        (String::new(), |word: &&str| ENTRIES.iter().any(|e| e.name == *word));
+    for line in list.lines().map(|line| line.trim_start_matches(" *").trim()) {
+        let first = expected.keys().find(|key| line.starts_with(&format!("{key} ")));
+        heading = first.cloned().unwrap_or(heading);
+        // Sentences between the names mention none.
+        let names: Vec<&str> = line.split_whitespace().filter(known).collect();
+        if !line.contains(" is called instead") {
+            found.entry(heading.clone()).or_default().extend(names);
+        }
+    }
+    found.retain(|_, names| !names.is_empty());
+    assert_eq!(found, expected);
+}
+
+/// The core's own that a plugin may have: they are not called where another way is open.
+const MAY_BE_THERE: [&str; 2] = ["initialize", "get_capabilities"];

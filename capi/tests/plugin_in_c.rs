@@ -1,4 +1,4 @@
-//! A plugin that is written in C, with `llaisys/backend.h` alone, and loaded by an explicit call.
+//! Plugins that are written in C and in C++, with `llaisys/backend.h` alone, and loaded by an explicit call.
 
 mod toolchain;
 
@@ -69,6 +69,30 @@ fn a_plugin_in_c_is_loaded_once_and_its_gaps_are_not_supported() {
     assert_eq!(load(&plugin[1]), (Status::BackendRefused.code(), -7));
     assert!(last_message().contains("nothing"));
     assert_eq!(load(&plugin[0]), (0, device_type));
+}
+
+/// The standard library's templates are exported whatever the visibility is; the linker's list hides them.
+#[test]
+fn a_plugin_in_cpp_needs_the_linkers_list_and_is_told_so() {
+    let source = toolchain::root().join("tests/headers/plugin_author.cpp");
+    let object = toolchain::compile(Standard::Cxx17, &source, &["-fvisibility=hidden", "-fPIC"]);
+    let objects = [object];
+    let open = toolchain::link_plugin(Standard::Cxx17, &objects, "libllaisys_backend_open.so");
+    assert_eq!(load(&open), (Status::BackendRefused.code(), -7));
+    assert!(last_message().contains("backend.map"));
+
+    let map = toolchain::root().join("include/llaisys/backend.map");
+    let option = format!("-Wl,--version-script={}", map.display());
+    let objects = [objects[0].clone(), option.into()];
+    let plugin = toolchain::link_plugin(Standard::Cxx17, &objects, "libllaisys_backend_cpp.so");
+    let (status, device_type) = load(&plugin);
+    assert_eq!(status, 0, "{}", last_message());
+    // What its library threw came to its own catch, and its text to this slot.
+    let mut count = -1;
+    // SAFETY: `count` may be written.
+    let status = unsafe { llaisysGetDeviceCount(device_type, &mut count) };
+    assert_eq!(status, Status::DriverUnavailable.code());
+    assert_eq!(last_message(), "thrown in C++ and caught there");
 }
 
 /// What this thread's slot says.

@@ -789,12 +789,51 @@ const LlaisysBackendAPI *llaisysGetBackendAPI(int32_t device_type);
  *   - Copy flags tell you which side of a copy is pageable host memory. From such memory an
  *     asynchronous copy must have read its source when it returns, into such memory it must have
  *     written.
- *   - The entries from get_stream_device on are the core's own, for every backend: leave them NULL.
- *     What you do not claim with a capability may be NULL as well; fills, pitched and batched
- *     copies, stream-ordered memory and the memory pool are then done with your other entries.
+ *   - The runtime copies your table once and never writes to it. A table that ends early
+ *     (struct_size) is one whose last entries are NULL.
+ *
+ * Which entries may be NULL:
+ *
+ *   none of     get_last_error get_device_count set_device device_synchronize create_stream
+ *               destroy_stream stream_synchronize malloc_device free_device malloc_host free_host
+ *               memcpy_sync memcpy_async
+ *   any of      initialize get_capabilities
+ *               get_device_count is called instead; the descriptor has the capabilities
+ *   unless you claim the capability
+ *     DEVICE_INFORMATION      get_device_properties get_memory_info
+ *     STREAM_QUERY            stream_query
+ *     HOST_FUNCTIONS          launch_host_function
+ *     POINTER_QUERY           is_device_memory get_pointer_attributes
+ *     PEERS                   get_peer_link enable_peer_access
+ *     STREAM_OPTIONS          create_stream_with get_stream_priority_range
+ *     FOREIGN_STREAMS         adopt_stream
+ *     EVENTS                  create_event destroy_event record_event stream_wait_event event_query
+ *                             event_synchronize event_elapsed
+ *     STREAM_ORDERED_MEMORY   malloc_async free_async
+ *     MANAGED_MEMORY          malloc_managed free_managed prefetch_managed advise_managed
+ *     HOST_REGISTRATION       register_host unregister_host
+ *     FILL                    memset_async
+ *     PITCHED_COPIES          memcpy_3d_async
+ *     BATCHED_COPIES          memcpy_batch_async
+ *     MEMORY_POOL             get_reserved_memory trim_memory
+ *   all of      get_stream_device get_native_event get_operation_support memset_sync memcpy_3d_sync
+ *               get_memory_statistics get_stream_memory_statistics reset_peak_memory
+ *               set_memory_limit set_out_of_memory_callback set_thread_slot get_thread_slot
+ *               set_stream_slot get_stream_slot
+ *               the core's own, for every backend: yours would never be called
+ *
+ * What a capability is missing for answers NOT_SUPPORTED. Stream-ordered memory, fills, pitched and
+ * batched copies and the memory pool are then done with your other entries, and what is known of
+ * pointers is what the runtime allocated itself.
+ *
+ * Threads: every entry may be called from any thread at any time, several at once, also on one
+ * stream. Only the last call on a handle (destroy_stream, destroy_event, a free) has no other one
+ * beside it. get_last_error is called by the thread whose call failed, right after it.
  *
  * What you must keep to:
  *
+ *   - The file exports llaisysBackendQuery and nothing else; descriptor, table and texts are
+ *     constants in it.
  *   - get_device_count makes no context and touches no device; 0 devices is success.
  *   - device memory is aligned to 256 bytes or more, pinned host memory to 64 or more.
  *   - destroy_stream, free_device and free_host do not wait; work that was enqueued before
@@ -803,7 +842,8 @@ const LlaisysBackendAPI *llaisysGetBackendAPI(int32_t device_type);
  *     passes from one side to the other.
  *   - You are never unloaded. Have no atexit and no destructor that calls the driver.
  *
- * The conformance suite of this project runs against any such file: see docs/backends.md.
+ * docs/adding-a-backend.md leads from a copy of a small backend to one that passes the conformance
+ * suite.
  */
 
 /// The first eight bytes of a descriptor: LLAISYSB, read as a little-endian number.
@@ -811,6 +851,33 @@ const LlaisysBackendAPI *llaisysGetBackendAPI(int32_t device_type);
 
 /// In a descriptor: the plugin is of a kind that has no number; it gets one when it is loaded.
 #define LLAISYS_DEVICE_TYPE_UNASSIGNED (-1)
+
+/// For a descriptor's `target`: what this file is being compiled for; empty where that is not known.
+#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__)
+#define LLAISYS_TARGET "x86_64-linux-gnu"
+#elif defined(__aarch64__) && defined(__linux__) && defined(__GLIBC__)
+#define LLAISYS_TARGET "aarch64-linux-gnu"
+#else
+#define LLAISYS_TARGET ""
+#endif
+
+/// For a descriptor's `sanitizer`: the one that this file is being compiled with.
+#if defined(__SANITIZE_ADDRESS__)
+#define LLAISYS_SANITIZER 1
+#elif defined(__SANITIZE_THREAD__)
+#define LLAISYS_SANITIZER 2
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define LLAISYS_SANITIZER 1
+#elif __has_feature(thread_sanitizer)
+#define LLAISYS_SANITIZER 2
+#elif __has_feature(memory_sanitizer)
+#define LLAISYS_SANITIZER 3
+#endif
+#endif
+#ifndef LLAISYS_SANITIZER
+#define LLAISYS_SANITIZER 0
+#endif
 
 /// What a plugin says of itself. Constant; lives as long as the plugin, which is never unloaded.
 typedef struct LlaisysBackendDescriptor {
@@ -861,33 +928,142 @@ const LlaisysBackendDescriptor *llaisysBackendQuery(uint32_t host_abi_major,
 } /* extern "C" */
 #endif
 
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysBackendAPI, self_) == 16, "the head of a table is 16 bytes");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysBackendAPI, get_last_error) == 24,
-                      "the functions follow self_");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysBackendAPI, get_device_count) == 24 + 1 * sizeof(void *),
-                      "the table is append-only");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysBackendAPI, memcpy_async) == 24 + 12 * sizeof(void *),
-                      "the table is append-only");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysBackendAPI, launch_host_function) == 24 + 16 * sizeof(void *),
-                      "the table is append-only");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysBackendAPI, get_peer_link) == 24 + 20 * sizeof(void *),
-                      "the table is append-only");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysBackendAPI, get_stream_device) == 24 + 46 * sizeof(void *),
-                      "the table is append-only");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysBackendAPI, get_stream_slot) == 24 + 59 * sizeof(void *),
-                      "the table is append-only");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysBackendDescriptor, capabilities) == 32,
-                      "the head of a descriptor is 32 bytes");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysBackendDescriptor, api) == 40 + 4 * sizeof(void *),
-                      "the descriptor is append-only");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysDeviceProperties, uuid) == 32, "the struct is append-only");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysDeviceProperties, capabilities) == 256,
-                      "the struct is append-only");
-LLAISYS_STATIC_ASSERT(sizeof(LlaisysMemoryInfo) >= 24, "the struct is append-only");
-LLAISYS_STATIC_ASSERT(sizeof(LlaisysPeerLink) >= 24, "the struct is append-only");
-LLAISYS_STATIC_ASSERT(sizeof(LlaisysPointerAttributes) >= 40, "the struct is append-only");
-LLAISYS_STATIC_ASSERT(sizeof(LlaisysMemoryStatistics) >= 72, "the struct is append-only");
-LLAISYS_STATIC_ASSERT(sizeof(LlaisysCopy3D) >= 80, "the struct is append-only");
-LLAISYS_STATIC_ASSERT(sizeof(LlaisysCopyRange) >= 24, "the struct is append-only");
+/* Every field of every struct is where it was: what is there never moves, new ones come behind. */
+LLAISYS_AT(LlaisysBackendAPI, struct_size, 0);
+LLAISYS_AT(LlaisysBackendAPI, abi_major, 4);
+LLAISYS_AT(LlaisysBackendAPI, abi_minor, 8);
+LLAISYS_AT(LlaisysBackendAPI, reserved, 12);
+LLAISYS_AT(LlaisysBackendAPI, self_, 16);
+LLAISYS_AT(LlaisysBackendAPI, get_last_error, 24);
+LLAISYS_AT(LlaisysBackendAPI, get_device_count, 32);
+LLAISYS_AT(LlaisysBackendAPI, set_device, 40);
+LLAISYS_AT(LlaisysBackendAPI, device_synchronize, 48);
+LLAISYS_AT(LlaisysBackendAPI, create_stream, 56);
+LLAISYS_AT(LlaisysBackendAPI, destroy_stream, 64);
+LLAISYS_AT(LlaisysBackendAPI, stream_synchronize, 72);
+LLAISYS_AT(LlaisysBackendAPI, malloc_device, 80);
+LLAISYS_AT(LlaisysBackendAPI, free_device, 88);
+LLAISYS_AT(LlaisysBackendAPI, malloc_host, 96);
+LLAISYS_AT(LlaisysBackendAPI, free_host, 104);
+LLAISYS_AT(LlaisysBackendAPI, memcpy_sync, 112);
+LLAISYS_AT(LlaisysBackendAPI, memcpy_async, 120);
+LLAISYS_AT(LlaisysBackendAPI, get_device_properties, 128);
+LLAISYS_AT(LlaisysBackendAPI, get_memory_info, 136);
+LLAISYS_AT(LlaisysBackendAPI, stream_query, 144);
+LLAISYS_AT(LlaisysBackendAPI, launch_host_function, 152);
+LLAISYS_AT(LlaisysBackendAPI, is_device_memory, 160);
+LLAISYS_AT(LlaisysBackendAPI, initialize, 168);
+LLAISYS_AT(LlaisysBackendAPI, get_capabilities, 176);
+LLAISYS_AT(LlaisysBackendAPI, get_peer_link, 184);
+LLAISYS_AT(LlaisysBackendAPI, enable_peer_access, 192);
+LLAISYS_AT(LlaisysBackendAPI, create_stream_with, 200);
+LLAISYS_AT(LlaisysBackendAPI, get_stream_priority_range, 208);
+LLAISYS_AT(LlaisysBackendAPI, adopt_stream, 216);
+LLAISYS_AT(LlaisysBackendAPI, create_event, 224);
+LLAISYS_AT(LlaisysBackendAPI, destroy_event, 232);
+LLAISYS_AT(LlaisysBackendAPI, record_event, 240);
+LLAISYS_AT(LlaisysBackendAPI, stream_wait_event, 248);
+LLAISYS_AT(LlaisysBackendAPI, event_query, 256);
+LLAISYS_AT(LlaisysBackendAPI, event_synchronize, 264);
+LLAISYS_AT(LlaisysBackendAPI, event_elapsed, 272);
+LLAISYS_AT(LlaisysBackendAPI, malloc_async, 280);
+LLAISYS_AT(LlaisysBackendAPI, free_async, 288);
+LLAISYS_AT(LlaisysBackendAPI, malloc_managed, 296);
+LLAISYS_AT(LlaisysBackendAPI, free_managed, 304);
+LLAISYS_AT(LlaisysBackendAPI, prefetch_managed, 312);
+LLAISYS_AT(LlaisysBackendAPI, advise_managed, 320);
+LLAISYS_AT(LlaisysBackendAPI, register_host, 328);
+LLAISYS_AT(LlaisysBackendAPI, unregister_host, 336);
+LLAISYS_AT(LlaisysBackendAPI, get_pointer_attributes, 344);
+LLAISYS_AT(LlaisysBackendAPI, memset_async, 352);
+LLAISYS_AT(LlaisysBackendAPI, memcpy_3d_async, 360);
+LLAISYS_AT(LlaisysBackendAPI, memcpy_batch_async, 368);
+LLAISYS_AT(LlaisysBackendAPI, get_reserved_memory, 376);
+LLAISYS_AT(LlaisysBackendAPI, trim_memory, 384);
+LLAISYS_AT(LlaisysBackendAPI, get_stream_device, 392);
+LLAISYS_AT(LlaisysBackendAPI, get_native_event, 400);
+LLAISYS_AT(LlaisysBackendAPI, get_operation_support, 408);
+LLAISYS_AT(LlaisysBackendAPI, memset_sync, 416);
+LLAISYS_AT(LlaisysBackendAPI, memcpy_3d_sync, 424);
+LLAISYS_AT(LlaisysBackendAPI, get_memory_statistics, 432);
+LLAISYS_AT(LlaisysBackendAPI, get_stream_memory_statistics, 440);
+LLAISYS_AT(LlaisysBackendAPI, reset_peak_memory, 448);
+LLAISYS_AT(LlaisysBackendAPI, set_memory_limit, 456);
+LLAISYS_AT(LlaisysBackendAPI, set_out_of_memory_callback, 464);
+LLAISYS_AT(LlaisysBackendAPI, set_thread_slot, 472);
+LLAISYS_AT(LlaisysBackendAPI, get_thread_slot, 480);
+LLAISYS_AT(LlaisysBackendAPI, set_stream_slot, 488);
+LLAISYS_AT(LlaisysBackendAPI, get_stream_slot, 496);
+LLAISYS_AT(LlaisysBackendDescriptor, magic, 0);
+LLAISYS_AT(LlaisysBackendDescriptor, struct_size, 8);
+LLAISYS_AT(LlaisysBackendDescriptor, abi_major, 12);
+LLAISYS_AT(LlaisysBackendDescriptor, abi_minor, 16);
+LLAISYS_AT(LlaisysBackendDescriptor, oldest_host_minor, 20);
+LLAISYS_AT(LlaisysBackendDescriptor, device_type, 24);
+LLAISYS_AT(LlaisysBackendDescriptor, sanitizer, 28);
+LLAISYS_AT(LlaisysBackendDescriptor, capabilities, 32);
+LLAISYS_AT(LlaisysBackendDescriptor, name, 40);
+LLAISYS_AT(LlaisysBackendDescriptor, vendor, 48);
+LLAISYS_AT(LlaisysBackendDescriptor, version, 56);
+LLAISYS_AT(LlaisysBackendDescriptor, target, 64);
+LLAISYS_AT(LlaisysBackendDescriptor, api, 72);
+LLAISYS_AT(LlaisysDeviceProperties, struct_size, 0);
+LLAISYS_AT(LlaisysDeviceProperties, processor_count, 4);
+LLAISYS_AT(LlaisysDeviceProperties, total_memory, 8);
+LLAISYS_AT(LlaisysDeviceProperties, driver_version, 16);
+LLAISYS_AT(LlaisysDeviceProperties, compute_capability_major, 20);
+LLAISYS_AT(LlaisysDeviceProperties, compute_capability_minor, 24);
+LLAISYS_AT(LlaisysDeviceProperties, runtime_version, 28);
+LLAISYS_AT(LlaisysDeviceProperties, uuid, 32);
+LLAISYS_AT(LlaisysDeviceProperties, name, 48);
+LLAISYS_AT(LlaisysDeviceProperties, vendor, 176);
+LLAISYS_AT(LlaisysDeviceProperties, pci_address, 208);
+LLAISYS_AT(LlaisysDeviceProperties, l2_cache_size, 240);
+LLAISYS_AT(LlaisysDeviceProperties, clock_rate, 248);
+LLAISYS_AT(LlaisysDeviceProperties, integrated, 252);
+LLAISYS_AT(LlaisysDeviceProperties, capabilities, 256);
+LLAISYS_AT(LlaisysDeviceProperties, cpu_features, 264);
+LLAISYS_AT(LlaisysMemoryInfo, struct_size, 0);
+LLAISYS_AT(LlaisysMemoryInfo, reserved, 4);
+LLAISYS_AT(LlaisysMemoryInfo, free, 8);
+LLAISYS_AT(LlaisysMemoryInfo, total, 16);
+LLAISYS_AT(LlaisysPeerLink, struct_size, 0);
+LLAISYS_AT(LlaisysPeerLink, can_access, 4);
+LLAISYS_AT(LlaisysPeerLink, enabled, 8);
+LLAISYS_AT(LlaisysPeerLink, kind, 12);
+LLAISYS_AT(LlaisysPeerLink, performance_rank, 16);
+LLAISYS_AT(LlaisysPeerLink, native_atomics, 20);
+LLAISYS_AT(LlaisysPointerAttributes, struct_size, 0);
+LLAISYS_AT(LlaisysPointerAttributes, kind, 4);
+LLAISYS_AT(LlaisysPointerAttributes, device_type, 8);
+LLAISYS_AT(LlaisysPointerAttributes, device, 12);
+LLAISYS_AT(LlaisysPointerAttributes, base, 16);
+LLAISYS_AT(LlaisysPointerAttributes, size, 24);
+LLAISYS_AT(LlaisysPointerAttributes, ours, 32);
+LLAISYS_AT(LlaisysPointerAttributes, reserved, 36);
+LLAISYS_AT(LlaisysMemoryStatistics, struct_size, 0);
+LLAISYS_AT(LlaisysMemoryStatistics, reserved, 4);
+LLAISYS_AT(LlaisysMemoryStatistics, used, 8);
+LLAISYS_AT(LlaisysMemoryStatistics, reserved_bytes, 16);
+LLAISYS_AT(LlaisysMemoryStatistics, peak, 24);
+LLAISYS_AT(LlaisysMemoryStatistics, live, 32);
+LLAISYS_AT(LlaisysMemoryStatistics, allocations, 40);
+LLAISYS_AT(LlaisysMemoryStatistics, frees, 48);
+LLAISYS_AT(LlaisysMemoryStatistics, failures, 56);
+LLAISYS_AT(LlaisysMemoryStatistics, limit, 64);
+LLAISYS_AT(LlaisysCopy3D, struct_size, 0);
+LLAISYS_AT(LlaisysCopy3D, kind, 4);
+LLAISYS_AT(LlaisysCopy3D, dst, 8);
+LLAISYS_AT(LlaisysCopy3D, dst_pitch, 16);
+LLAISYS_AT(LlaisysCopy3D, dst_slice_height, 24);
+LLAISYS_AT(LlaisysCopy3D, src, 32);
+LLAISYS_AT(LlaisysCopy3D, src_pitch, 40);
+LLAISYS_AT(LlaisysCopy3D, src_slice_height, 48);
+LLAISYS_AT(LlaisysCopy3D, width, 56);
+LLAISYS_AT(LlaisysCopy3D, height, 64);
+LLAISYS_AT(LlaisysCopy3D, depth, 72);
+LLAISYS_AT(LlaisysCopyRange, dst, 0);
+LLAISYS_AT(LlaisysCopyRange, src, 8);
+LLAISYS_AT(LlaisysCopyRange, size, 16);
 
 #endif /* LLAISYS_BACKEND_H */

@@ -182,9 +182,17 @@ void llaisysSetContextRuntime(llaisysDeviceType_t type, int device);
 
 LLAISYS_STATIC_ASSERT(sizeof(LlaisysRuntimeAPI) == 12 * sizeof(void *),
                       "the table is twelve functions");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysRuntimeAPI, malloc_device) == 6 * sizeof(void *),
-                      "the table has LLAISYS's order");
-LLAISYS_STATIC_ASSERT(offsetof(LlaisysRuntimeAPI, memcpy_async) == 11 * sizeof(void *),
-                      "the table has LLAISYS's order");
+LLAISYS_AT(LlaisysRuntimeAPI, get_device_count, 0);
+LLAISYS_AT(LlaisysRuntimeAPI, set_device, 8);
+LLAISYS_AT(LlaisysRuntimeAPI, device_synchronize, 16);
+LLAISYS_AT(LlaisysRuntimeAPI, create_stream, 24);
+LLAISYS_AT(LlaisysRuntimeAPI, destroy_stream, 32);
+LLAISYS_AT(LlaisysRuntimeAPI, stream_synchronize, 40);
+LLAISYS_AT(LlaisysRuntimeAPI, malloc_device, 48);
+LLAISYS_AT(LlaisysRuntimeAPI, free_device, 56);
+LLAISYS_AT(LlaisysRuntimeAPI, malloc_host, 64);
+LLAISYS_AT(LlaisysRuntimeAPI, free_host, 72);
+LLAISYS_AT(LlaisysRuntimeAPI, memcpy_sync, 80);
+LLAISYS_AT(LlaisysRuntimeAPI, memcpy_async, 88);
 
 #endif /* LLAISYS_RUNTIME_H */

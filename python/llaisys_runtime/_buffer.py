@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, List, Optional, SupportsIndex, Tuple, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Optional, SupportsIndex, Tuple, Union
 
 from . import _abi, _arguments, _dlpack, _wait
 from ._device import Device
-from ._errors import InvalidHandleError, closed, refused
+from ._errors import InvalidHandleError, refused
 from ._foreign_memory import Borrowed, Lender, borrow
+from ._owner import Owner
 from ._stream import Stream
 from ._types import MemoryAdvice
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as BufferLike
 
     from ._copy import Endpoint
-
-_Self = TypeVar("_Self", bound="_HostVisible")
 
 
 class _Block:
@@ -137,7 +135,7 @@ class _Copies:
         return self
 
 
-class Buffer(Lender, _Copies):
+class Buffer(Owner[Union[_Block, Borrowed]], Lender, _Copies):
     """``nbytes`` of memory on a device.
 
     The object owns the memory: it is freed by :meth:`close`, at the end of a ``with`` block, or when
@@ -154,7 +152,9 @@ class Buffer(Lender, _Copies):
         ValueError: a negative size.
     """
 
-    __slots__ = ("_device", "_nbytes", "_blocks", "_lent", "__weakref__")
+    __slots__ = ("_device", "_nbytes", "_lent")
+
+    _noun = "buffer"
 
     def __init__(self, nbytes: SupportsIndex, device: Device) -> None:
         _dlpack.sweep()
@@ -165,8 +165,7 @@ class Buffer(Lender, _Copies):
     def _start(self, block: Union[_Block, Borrowed], nbytes: int, device: Device) -> None:
         self._nbytes = nbytes
         self._device = device
-        # One element while open.
-        self._blocks: List[Union[_Block, Borrowed]] = [block]
+        self._own(block)
         self._lent: object = None
 
     @classmethod
@@ -207,22 +206,15 @@ class Buffer(Lender, _Copies):
         buffer._start(borrowed, borrowed.nbytes, borrowed.device)
         return buffer
 
-    def _block(self, operation: str) -> Union[_Block, Borrowed]:
-        try:
-            return self._blocks[0]
-        except IndexError:
-            raise closed(operation, "buffer") from None
-
     def _lend(self, operation: str) -> Tuple[object, int, int, bool]:
-        block = self._block(operation)
+        block = self._get(operation)
         block.shared = True
         # Again: one who closes first looks whether it is shared after taking it away.
-        self._block(operation)
+        self._get(operation)
         return block, block.address() or 0, self._nbytes, block.read_only
 
     def __repr__(self) -> str:
-        state = "" if self._blocks else ", closed"
-        return f"<Buffer of {self._nbytes} bytes on {self._device!r}{state}>"
+        return f"<Buffer of {self._nbytes} bytes on {self._device!r}{self._state}>"
 
     @property
     def device(self) -> Device:
@@ -235,14 +227,9 @@ class Buffer(Lender, _Copies):
         return self._nbytes
 
     @property
-    def closed(self) -> bool:
-        """Whether it is closed."""
-        return not self._blocks
-
-    @property
     def address(self) -> int:
         """The device pointer, good until the buffer is closed; 0 for 0 bytes."""
-        return self._block("Buffer.address").address() or 0
+        return self._get("Buffer.address").address() or 0
 
     def close(self, stream: Optional[Stream] = None) -> None:
         """Frees the memory, or lets go of it if it was borrowed. Closing again does nothing.
@@ -254,32 +241,21 @@ class Buffer(Lender, _Copies):
             stream._handle("Buffer.close")
             if stream.device != self._device:
                 raise refused("Buffer.close", f"{stream!r} is not of {self._device!r}")
-        try:
-            block = self._blocks.pop()
-        except IndexError:
+        block = self._take()
+        if block is None:
             return
         if block.shared:
             self._lent = block
         elif isinstance(block, _Block):
             block.free(stream)
 
-    def __enter__(self) -> "Buffer":
-        self.address
-        return self
 
-    def __exit__(
-        self,
-        exc_type: Optional[Type[BaseException]],
-        exc: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
-        self.close()
-
-
-class _HostVisible:
+class _HostVisible(Owner[Any]):
     """Memory with an address for the host, owned together with its views."""
 
-    __slots__ = ("_device", "_nbytes", "_arrays", "__weakref__")
+    __slots__ = ("_device", "_nbytes")
+
+    _noun = "buffer"
 
     def __init__(self, nbytes: SupportsIndex, device: Device) -> None:
         noun = type(self).__name__
@@ -291,21 +267,14 @@ class _HostVisible:
         array: Any = (ctypes.c_ubyte * self._nbytes).from_address(address)
         # Views hold the array, and the array holds the block.
         array.block = block
-        # One element while open.
-        self._arrays: List[Any] = [array]
+        self._own(array)
 
     def _functions(self) -> Tuple[str, str]:
         raise NotImplementedError
 
-    def _array(self, operation: str) -> Any:
-        try:
-            return self._arrays[0]
-        except IndexError:
-            raise closed(operation, "buffer") from None
-
     def __repr__(self) -> str:
-        state = "" if self._arrays else ", closed"
-        return f"<{type(self).__name__} of {self._nbytes} bytes for {self._device!r}{state}>"
+        noun = type(self).__name__
+        return f"<{noun} of {self._nbytes} bytes for {self._device!r}{self._state}>"
 
     @property
     def device(self) -> Device:
@@ -318,19 +287,14 @@ class _HostVisible:
         return self._nbytes
 
     @property
-    def closed(self) -> bool:
-        """Whether it is closed."""
-        return not self._arrays
-
-    @property
     def address(self) -> int:
         """The address; 0 for 0 bytes."""
-        address: Optional[int] = self._array(f"{type(self).__name__}.address").block.address()
+        address: Optional[int] = self._get(f"{type(self).__name__}.address").block.address()
         return address or 0
 
     def view(self) -> memoryview:
         """The bytes, writable; the memory lives at least as long as the view."""
-        return memoryview(self._array(f"{type(self).__name__}.view")).cast("B")
+        return memoryview(self._get(f"{type(self).__name__}.view")).cast("B")
 
     def __buffer__(self, flags: int) -> memoryview:
         return self.view()
@@ -349,22 +313,7 @@ class _HostVisible:
 
     def close(self) -> None:
         """Lets go of the memory: freed when the last view is gone. Closing again does nothing."""
-        try:
-            self._arrays.pop()
-        except IndexError:
-            pass
-
-    def __enter__(self: _Self) -> _Self:
-        self._array(f"{type(self).__name__}.__enter__")
-        return self
-
-    def __exit__(
-        self,
-        exc_type: Optional[Type[BaseException]],
-        exc: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
-        self.close()
+        self._take()
 
 
 class HostBuffer(_HostVisible):
@@ -409,14 +358,14 @@ class ManagedBuffer(_HostVisible, Lender, _Copies):
         return "malloc_managed", "free_managed"
 
     def _lend(self, operation: str) -> Tuple[object, int, int, bool]:
-        array = self._array(f"ManagedBuffer.{operation}")
+        array = self._get(f"ManagedBuffer.{operation}")
         return array, array.block.address() or 0, self._nbytes, False
 
     def _range(
         self, operation: str, offset: SupportsIndex, size: Optional[SupportsIndex]
     ) -> Tuple[Any, int, int]:
         """What keeps the memory alive, and a range of it as address and size."""
-        array = self._array(operation)
+        array = self._get(operation)
         start = _arguments.size(offset, operation, "offset")
         nbytes = max(0, self._nbytes - start)
         if size is not None:

@@ -52,21 +52,21 @@ class Side(NamedTuple):
 def side(value: "Endpoint", *, writable: bool) -> Side:
     """One side of a copy."""
     if isinstance(value, Buffer):
-        block = value._block("copy")
+        block = value._get("copy")
         if writable and block.read_only:
             raise BufferError("the destination, a Buffer over foreign memory, is read-only")
         kept = isinstance(block, Borrowed)
         return Side(block.address() or 0, value.nbytes, value.device, False, False, kept, block)
     if isinstance(value, ManagedBuffer):
-        array = value._array("copy")
+        array = value._get("copy")
         address = array.block.address() or 0
         return Side(address, value.nbytes, value.device, False, False, True, array)
     if isinstance(value, HostBuffer):
-        array = value._array("copy")
+        array = value._get("copy")
         address = array.block.address() or 0
         return Side(address, value.nbytes, value.device, True, False, True, array)
     if isinstance(value, RegisteredMemory):
-        found = value._registration("copy")
+        found = value._get("copy")
         return Side(found.address, found.nbytes, value.device, True, False, True, found)
     view = View(value, writable=writable)
     registration = _registration.find(view.address)

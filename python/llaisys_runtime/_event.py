@@ -7,18 +7,18 @@ recorded on, and may be closed while it is not reached yet (contract V1–V3).
 from __future__ import annotations
 
 from ctypes import c_int64
-from types import TracebackType
-from typing import TYPE_CHECKING, Optional, Type
+from typing import TYPE_CHECKING
 
 from . import _abi, _wait
 from ._device import Device
-from ._errors import closed, refused
+from ._errors import refused
+from ._owner import Owner
 
 if TYPE_CHECKING:
     from ._stream import Stream
 
 
-class Event:
+class Event(Owner[int]):
     """A point in a stream; never recorded at first.
 
     Args:
@@ -30,25 +30,19 @@ class Event:
     that were enqueued for it stay.
     """
 
-    __slots__ = ("_device", "_timing", "_handles", "__weakref__")
+    __slots__ = ("_device", "_timing")
+
+    _noun = "event"
 
     def __init__(self, device: Device, *, timing: bool = False, blocking: bool = False) -> None:
         self._device = device
         self._timing = bool(timing)
         flags = _abi.EVENT_TIMING if timing else _abi.EVENT_NONE
         flags |= _abi.EVENT_BLOCKING_WAIT if blocking else _abi.EVENT_NONE
-        handle = device.backend.handle("create_event", device.ordinal, flags)
-        # One element while open: `list.pop` gives it to exactly one of several closers.
-        self._handles = [handle]
-
-    def _handle(self, operation: str) -> int:
-        try:
-            return self._handles[0]
-        except IndexError:
-            raise closed(operation, "event") from None
+        self._own(device.backend.handle("create_event", device.ordinal, flags))
 
     def __repr__(self) -> str:
-        return f"<Event of {self._device!r}{'' if self._handles else ', closed'}>"
+        return f"<Event of {self._device!r}{self._state}>"
 
     @property
     def device(self) -> Device:
@@ -61,14 +55,9 @@ class Event:
         return self._timing
 
     @property
-    def closed(self) -> bool:
-        """Whether it is closed."""
-        return not self._handles
-
-    @property
     def native_handle(self) -> int:
         """The vendor's own event, a ``CUevent`` on NVIDIA; good until this one is closed."""
-        handle = self._handle("Event.native_handle")
+        handle = self._get("Event.native_handle")
         return self._device.backend.handle("get_native_event", handle)
 
     def record(self, stream: "Stream") -> None:
@@ -77,7 +66,7 @@ class Event:
         Raises:
             InvalidValueError: the stream is of another device.
         """
-        handle = self._handle("Event.record")
+        handle = self._get("Event.record")
         same_type("Event.record", self._device, stream.device)
         self._device.backend.call(
             "record_event", stream.device.ordinal, handle, stream._handle("Event.record")
@@ -85,12 +74,12 @@ class Event:
 
     def query(self) -> bool:
         """Whether it was reached; one that was never recorded counts as reached. Never waits."""
-        handle = self._handle("Event.query")
+        handle = self._get("Event.query")
         return self._device.backend.event_query(self._device.ordinal, handle)
 
     def synchronize(self) -> None:
         """Waits until it is reached; Ctrl-C interrupts the wait, not the work."""
-        handle = self._handle("Event.synchronize")
+        handle = self._get("Event.synchronize")
         _wait.for_event(self._device.backend, self._device.ordinal, handle)
 
     def elapsed_ns(self, end: "Event") -> int:
@@ -101,8 +90,8 @@ class Event:
             NotRecordedError: one was never recorded.
             NotReadyError: one is not reached yet.
         """
-        start_handle = self._handle("Event.elapsed_ns")
-        end_handle = end._handle("Event.elapsed_ns")
+        start_handle = self._get("Event.elapsed_ns")
+        end_handle = end._get("Event.elapsed_ns")
         same_type("Event.elapsed_ns", self._device, end.device)
         device = self._device
         elapsed: int = device.backend.answer(
@@ -112,28 +101,15 @@ class Event:
 
     def close(self) -> None:
         """Destroys the event, also one that is not reached yet. Closing again does nothing."""
-        try:
-            handle = self._handles.pop()
-        except IndexError:
-            return
-        self._device.backend.call("destroy_event", self._device.ordinal, handle)
-
-    def __enter__(self) -> "Event":
-        self._handle("Event.__enter__")
-        return self
-
-    def __exit__(
-        self,
-        exc_type: Optional[Type[BaseException]],
-        exc: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
-        self.close()
+        handle = self._take()
+        if handle is not None:
+            self._device.backend.call("destroy_event", self._device.ordinal, handle)
 
     def __del__(self) -> None:
         try:
-            handle = self._handles.pop()
-            self._device.backend.call_quietly("destroy_event", self._device.ordinal, handle)
+            handle = self._take()
+            if handle is not None:
+                self._device.backend.call_quietly("destroy_event", self._device.ordinal, handle)
         except BaseException:
             pass
 

@@ -29,13 +29,16 @@ ENVIRONMENT = "LLAISYS_RUNTIME_LIBRARY"
 
 
 class LibraryNotFoundError(OSError):
-    """``libllaisys_runtime.so`` could not be opened; the text lists every path that was tried."""
+    """``libllaisys_runtime.so`` could not be opened.
+
+    The text lists every path that was tried, and says what to do about it.
+    """
 
     tried: List[Tuple[str, str]]
 
-    def __init__(self, tried: List[Tuple[str, str]]) -> None:
+    def __init__(self, tried: List[Tuple[str, str]], advice: str) -> None:
         lines = "".join(f"\n  {path}: {reason}" for path, reason in tried)
-        super().__init__(f"{NAME} could not be opened; tried:{lines}")
+        super().__init__(f"{NAME} could not be opened; tried:{lines}\n{advice}")
         #: Pairs of a path and why it was not taken.
         self.tried = tried
 
@@ -149,6 +152,18 @@ def _modified(path: Path) -> float:
         return 0.0
 
 
+#: What to do when nothing was found where it was looked for.
+_NOWHERE = f"""\
+Set {ENVIRONMENT} to the path of {NAME}. To build it:
+`cargo build --release` in a checkout of llaisys-runtime leaves it in
+target/release/, where the Python package of that checkout finds it by itself."""
+
+#: What to do when the variable leads to nothing.
+_NAMED = f"""\
+{ENVIRONMENT} is set, so no other place was looked at: correct it to
+the path of {NAME}, or unset it."""
+
+
 def _open() -> Library:
     tried: List[Tuple[str, str]] = []
     named = os.environ.get(ENVIRONMENT)
@@ -162,7 +177,7 @@ def _open() -> Library:
             tried.append((path, str(error)))
         except AttributeError as error:
             tried.append((path, f"it lacks a function of this ABI: {error}"))
-    raise LibraryNotFoundError(tried)
+    raise LibraryNotFoundError(tried, _NAMED if named else _NOWHERE)
 
 
 _opened: Optional[Library] = None

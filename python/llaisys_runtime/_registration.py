@@ -7,11 +7,10 @@ more. Copies find it by address, also when they get the object itself.
 from __future__ import annotations
 
 import weakref
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Type
+from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from ._device import Device
-from ._errors import closed
+from ._owner import Owner
 from ._view import View
 
 if TYPE_CHECKING:
@@ -58,21 +57,21 @@ def find(address: int) -> Optional[Registration]:
     return None
 
 
-class RegisteredMemory:
+class RegisteredMemory(Owner[Registration]):
     """An object's memory while it is pinned; made by :func:`register_host`."""
 
-    __slots__ = ("_device", "_nbytes", "_open", "__weakref__")
+    __slots__ = ("_device", "_nbytes")
+
+    _noun = "memory"
 
     def __init__(self, value: Any, device: Device) -> None:
         self._device = device
         registration = Registration(View(value, writable=True), device)
         self._nbytes = registration.nbytes
-        # One element while open.
-        self._open: List[Registration] = [registration]
+        self._own(registration)
 
     def __repr__(self) -> str:
-        state = "" if self._open else ", closed"
-        return f"<RegisteredMemory of {self._nbytes} bytes for {self._device!r}{state}>"
+        return f"<RegisteredMemory of {self._nbytes} bytes for {self._device!r}{self._state}>"
 
     @property
     def device(self) -> Device:
@@ -85,39 +84,13 @@ class RegisteredMemory:
         return self._nbytes
 
     @property
-    def closed(self) -> bool:
-        """Whether it is closed."""
-        return not self._open
-
-    @property
     def address(self) -> int:
         """The address; 0 for 0 bytes."""
-        return self._registration("RegisteredMemory.address").address
-
-    def _registration(self, operation: str) -> Registration:
-        try:
-            return self._open[0]
-        except IndexError:
-            raise closed(operation, "memory") from None
+        return self._get("RegisteredMemory.address").address
 
     def close(self) -> None:
         """Lets go of the memory: at once, or when no copy uses it any more."""
-        try:
-            self._open.pop()
-        except IndexError:
-            pass
-
-    def __enter__(self) -> "RegisteredMemory":
-        self.address
-        return self
-
-    def __exit__(
-        self,
-        exc_type: Optional[Type[BaseException]],
-        exc: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
-        self.close()
+        self._take()
 
 
 def register_host(value: "BufferLike", device: Device) -> RegisteredMemory:

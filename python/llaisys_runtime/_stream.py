@@ -228,7 +228,7 @@ class Stream:
         handle = self._handle("Stream.wait")
         same_type("Stream.wait", self._device, event.device)
         self._device.backend.call(
-            "stream_wait_event", self._device.ordinal, handle, event._handle("Stream.wait")
+            "stream_wait_event", self._device.ordinal, handle, event._get("Stream.wait")
         )
 
     def launch_host_function(self, function: Callable[[], object]) -> None:

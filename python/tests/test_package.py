@@ -56,6 +56,19 @@ def test_a_missing_library_lists_every_path_that_was_tried() -> None:
     done = python(code, LLAISYS_RUNTIME_LIBRARY="/nonexistent/libllaisys_runtime.so")
     assert done.returncode == 0, done.stderr
     assert "/nonexistent/libllaisys_runtime.so: no such file" in done.stdout
+    assert "LLAISYS_RUNTIME_LIBRARY is set" in done.stdout and "unset it" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_a_package_that_was_installed_without_the_library_says_what_to_do(tmp_path: Path) -> None:
+    # As pip leaves it: the modules, and no checkout around them.
+    shutil.copytree(PACKAGE / "llaisys_runtime", tmp_path / "llaisys_runtime")
+    code = "import llaisys_runtime as rt; rt.devices()"
+    done = python(code, PYTHONPATH=str(tmp_path), LLAISYS_RUNTIME_LIBRARY="", LD_LIBRARY_PATH="")
+    assert done.returncode == 1
+    assert f"{tmp_path / 'llaisys_runtime' / 'libllaisys_runtime.so'}: no such file" in done.stderr
+    assert "Set LLAISYS_RUNTIME_LIBRARY to the path of libllaisys_runtime.so" in done.stderr
+    assert "cargo build --release" in done.stderr
 
 
 def test_without_the_variable_the_package_the_checkout_and_the_loader_are_tried(

@@ -1,7 +1,8 @@
 //! The record of one backend that was looked at: what it is, and why it was taken or refused.
 //!
 //! Rule: every candidate leaves one, in the order in which they were looked at, and records are never
-//! changed or freed; C code may hold their texts for the life of the process (design, decision 4).
+//! changed or freed; C code may hold their texts for the life of the process (design, decision 4). A file
+//! that is refused again for the same reason leaves no second one.
 
 use crate::device_type::DeviceType;
 use crate::error::Error;
@@ -10,7 +11,7 @@ use std::ffi::CString;
 use std::path::Path;
 
 /// One backend that was looked at.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// `SUCCESS` when it was taken; otherwise the kind of refusal.
     pub status: Status,

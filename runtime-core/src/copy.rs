@@ -175,7 +175,15 @@ impl Pattern {
     ///
     /// # Errors
     /// `INVALID_VALUE` when there are not 1, 2, 4, 8 or 16.
+    #[inline]
     pub fn new(from: &[u8]) -> Result<Pattern> {
+        match from {
+            [byte] => Ok(Pattern { bytes: [*byte; 16], size: 1 }),
+            _ => Pattern::repeat(from),
+        }
+    }
+
+    fn repeat(from: &[u8]) -> Result<Pattern> {
         if !matches!(from.len(), 1 | 2 | 4 | 8 | 16) {
             let message = format!("a pattern has 1, 2, 4, 8 or 16 bytes, not {}", from.len());
             return Err(Error::new(Status::InvalidValue, message));
@@ -198,7 +206,12 @@ impl Pattern {
     }
 
     /// The shortest pattern that repeats to the same bytes.
+    #[inline]
     pub fn shortest(&self) -> Pattern {
+        if self.size == 1 { *self } else { self.shorten() }
+    }
+
+    fn shorten(&self) -> Pattern {
         let size = [1, 2, 4, 8, 16]
             .into_iter()
             .find(|size| self.bytes.chunks(*size).all(|chunk| chunk == &self.bytes[..*size]));

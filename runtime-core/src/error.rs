@@ -43,6 +43,21 @@ impl Error {
         self
     }
 
+    /// The same failure with what it is about in front, unless the message says that already.
+    #[cold]
+    pub fn about(mut self, what: &str) -> Error {
+        if !self.0.message.contains(what) {
+            self.0.message = format!("{what}: {}", self.0.message);
+        }
+        self
+    }
+
+    /// The same failure with another sentence.
+    pub fn with_message(mut self, message: impl Into<String>) -> Error {
+        self.0.message = message.into();
+        self
+    }
+
     /// The failure that a caught panic becomes (contract E1).
     #[cold]
     pub fn from_panic(payload: Box<dyn Any + Send>) -> Error {

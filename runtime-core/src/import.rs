@@ -10,7 +10,7 @@ use crate::entries::{ENTRIES, HEAD, LEAST, Role, WORD, index_of, offset_at};
 use crate::error::{Error, Result};
 use crate::export::export;
 use crate::status::Status;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{c_char, c_void};
 use std::mem::offset_of;
 
 /// The backend that has nothing: fills the gaps of a table that is shorter than ours.
@@ -706,16 +706,4 @@ impl RuntimeApi for Plugin {
         // SAFETY: the table's own `self`; outputs are ours; the caller keeps the contract.
         self.check(unsafe { (self.table.trim_memory)(self.table.self_, device, keep) })
     }
-}
-
-/// Reads a text of a descriptor; NULL is empty.
-///
-/// # Safety
-/// - `text` is NULL or a NUL-terminated text.
-pub unsafe fn descriptor_text(text: *const c_char) -> String {
-    if text.is_null() {
-        return String::new();
-    }
-    // SAFETY: by the contract above.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }

@@ -6,8 +6,10 @@
 //! | what does that look like from C? | `abi`, made by `export`, read by `import` |
 //! | what went wrong? | `status`, `error`, `last_error` |
 //! | which kinds of device are there? | `device_type` |
-//! | where do backends come from, and why is one missing? | `registry`, `loader`, `candidate`, `trust` |
+//! | where do backends come from, and why is one missing? | `registry`, `candidate` |
+//! | why was a file refused? | `loader`: `trust`, `elf`, `sanitizer`, then `descriptor` |
 //! | what is checked before a backend is called? | `managed`, with `pointers` and `streams` |
+//! | where does device memory come from? | `allocator`, counted by `accounting` |
 //! | which device is current on this thread? | `current` |
 //! | what happens at `fork`? | `fork`, `lock` over `futex` |
 //!
@@ -15,14 +17,17 @@
 
 pub mod abi;
 mod accounting;
+mod allocator;
 pub mod api;
 mod atomic;
 pub mod candidate;
 pub mod copy;
 mod copy_plan;
 pub mod current;
+mod descriptor;
 pub mod device_info;
 pub mod device_type;
+mod elf;
 pub mod entries;
 pub mod error;
 pub mod event;
@@ -39,11 +44,15 @@ pub mod lock;
 mod lost;
 pub mod managed;
 pub mod memory;
+mod page_map;
 mod pointers;
+mod record;
 pub mod registry;
+mod sanitizer;
 mod slots;
 pub mod status;
 pub mod stream;
+mod stream_state;
 mod streams;
 pub mod support;
 pub mod trust;

@@ -4,6 +4,10 @@
 //! type that is built in looks at no file; the first question about any other type looks at every
 //! candidate, once. A backend that was taken stays for the life of the process.
 //!
+//! Code of others runs while a file is opened (constructors), and may call this library. So no lock is
+//! held meanwhile; one thread at a time loads ([`Loading`]), others wait for it, and a call for another
+//! backend out of a constructor is an error, since it would wait for itself.
+//!
 //! Where plugins come from (contract P1), in this order: an explicit [`Registry::load`];
 //! `LLAISYS_BACKENDS`, a list of files, and then nothing else; `LLAISYS_BACKEND_PATH`, a list of
 //! folders; the folder of the library itself. `LLAISYS_REQUIRE` names backends without which nothing
@@ -16,6 +20,7 @@ use crate::device_type::{self, ASSIGNED, DeviceType, LIMIT};
 use crate::error::{Error, Result};
 use crate::export::export;
 use crate::fork::{self, ForkAware};
+use crate::futex;
 use crate::loader::{self, About};
 use crate::lock::{ForkLock, Mutex, MutexGuard};
 use crate::managed::Managed;
@@ -25,7 +30,7 @@ use std::ffi::{CStr, CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 /// A backend in use.
 pub struct Backend {
@@ -88,8 +93,10 @@ pub struct Registry {
     satisfied: AtomicBool,
     /// The fork handlers know this registry.
     carried: AtomicBool,
-    /// Taken while candidates are looked at; never on the way of an operation.
+    /// Never on the way of an operation, and never held while code of others runs.
     state: Mutex<State>,
+    /// Counts the ends of loading; threads sleep here that want to load too.
+    turns: AtomicU32,
 }
 
 struct State {
@@ -99,6 +106,31 @@ struct State {
     refused_by_name: bool,
     records: Vec<&'static Candidate>,
     loaded: Vec<(FileIdentity, DeviceType)>,
+    /// The thread that is loading.
+    loading: Option<ThreadMark>,
+}
+
+/// A thread of this process, also in a child that it forked: the address of a variable of its own.
+type ThreadMark = usize;
+
+fn this_thread() -> ThreadMark {
+    thread_local! {
+        static HERE: u8 = const { 0 };
+    }
+    HERE.with(|here| std::ptr::from_ref(here) as usize)
+}
+
+/// The right to load, of one thread at a time. It ends with this value.
+struct Loading(&'static Registry);
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.loading = None;
+        self.0.turns.fetch_add(1, Ordering::Relaxed);
+        drop(state);
+        futex::wake(&self.0.turns, i32::MAX);
+    }
 }
 
 impl Registry {
@@ -114,7 +146,9 @@ impl Registry {
                 refused_by_name: false,
                 records: Vec::new(),
                 loaded: Vec::new(),
+                loading: None,
             }),
+            turns: AtomicU32::new(0),
         }
     }
 
@@ -146,6 +180,34 @@ impl Registry {
         self.state.lock()
     }
 
+    /// Waits until no other thread loads.
+    ///
+    /// # Errors
+    /// `NOT_PERMITTED` when this thread loads already: the caller is a constructor of the file.
+    fn begin_loading(&'static self) -> Result<Loading> {
+        let me = this_thread();
+        loop {
+            let mut state = self.lock();
+            match state.loading {
+                None => {
+                    state.loading = Some(me);
+                    return Ok(Loading(self));
+                }
+                Some(loader) if loader == me => {
+                    let message = "a backend is being loaded by this very thread: a constructor of \
+                                   a plugin cannot ask for backends";
+                    return Err(Error::new(Status::NotPermitted, message));
+                }
+                Some(_) => {
+                    // Read under the lock: an end of loading after this is a change of the word.
+                    let seen = self.turns.load(Ordering::Relaxed);
+                    drop(state);
+                    futex::wait(&self.turns, seen, None);
+                }
+            }
+        }
+    }
+
     #[cold]
     fn find(&'static self, device_type: DeviceType) -> Result<&'static Backend> {
         if !self.satisfied.load(Ordering::Relaxed) {
@@ -162,7 +224,7 @@ impl Registry {
         if let Some(builtin) = self.builtins.iter().find(|b| b.device_type == device_type) {
             return Ok(self.install_builtin(builtin));
         }
-        self.discover();
+        self.discover()?;
         self.get(device_type).ok_or_else(|| self.unavailable(device_type))
     }
 
@@ -173,7 +235,7 @@ impl Registry {
         }
         let backend = (builtin.install)(builtin);
         self.publish(backend);
-        state.records.push(leak(Candidate {
+        state.keep(Candidate {
             status: Status::Success,
             device_type: builtin.device_type,
             name: candidate::text(builtin.name),
@@ -181,7 +243,7 @@ impl Registry {
             version: candidate::text(env!("CARGO_PKG_VERSION")),
             vendor: candidate::text(builtin.vendor),
             reason: candidate::text("built in"),
-        }));
+        });
         backend
     }
 
@@ -192,46 +254,52 @@ impl Registry {
     }
 
     /// Looks at every candidate, once.
-    fn discover(&'static self) {
-        let mut state = self.lock();
-        if state.discovered {
-            return;
+    ///
+    /// # Errors
+    /// `NOT_PERMITTED` out of a constructor, see [`Registry::begin_loading`].
+    fn discover(&'static self) -> Result<()> {
+        if self.lock().discovered {
+            return Ok(());
+        }
+        let _loading = self.begin_loading()?;
+        if self.lock().discovered {
+            return Ok(());
         }
         let named = trust::variable("LLAISYS_BACKENDS").is_some();
         for (path, how) in candidate_files() {
             let refused = match path {
                 // What it is when it is taken is in the record.
-                Ok(path) => self.look_at(&mut state, &path, how).is_err(),
+                Ok(path) => self.look_at(&path, how).is_err(),
                 Err((path, error)) => {
-                    state.records.push(leak(Candidate::refused(&path, &error)));
+                    self.lock().keep(Candidate::refused(&path, &error));
                     true
                 }
             };
-            state.refused_by_name |= named && refused;
+            self.lock().refused_by_name |= named && refused;
         }
-        state.discovered = true;
+        self.lock().discovered = true;
+        Ok(())
     }
 
     /// Loads a backend from a file that the caller names.
     ///
     /// # Errors
-    /// Why it was refused. A file that is loaded already is not an error.
+    /// Why it was refused, with the path. A file that is loaded already is not an error.
     pub fn load(&'static self, path: &Path) -> Result<&'static Backend> {
-        self.look_at(&mut self.lock(), path, "loaded by an explicit call")
+        let loading = self.begin_loading();
+        loading
+            .and_then(|_loading| self.look_at(path, "loaded by an explicit call"))
+            .map_err(|error| error.about(&path.to_string_lossy()))
     }
 
-    fn look_at(
-        &'static self,
-        state: &mut State,
-        path: &Path,
-        how: &'static str,
-    ) -> Result<&'static Backend> {
-        let outcome = self.try_file(path, &state.loaded);
-        match outcome {
+    /// Looks at one file. The caller has the right to load.
+    fn look_at(&'static self, path: &Path, how: &'static str) -> Result<&'static Backend> {
+        match self.try_file(path) {
             Ok(Looked::Known(backend)) => Ok(backend),
             Ok(Looked::New { backend, about, identity, path }) => {
+                let mut state = self.lock();
                 state.loaded.push((identity, backend.device_type));
-                state.records.push(leak(Candidate {
+                state.keep(Candidate {
                     status: Status::Success,
                     device_type: backend.device_type,
                     name: backend.name.clone(),
@@ -239,7 +307,7 @@ impl Registry {
                     version: candidate::text(&about.version),
                     vendor: candidate::text(&about.vendor),
                     reason: candidate::text(how),
-                }));
+                });
                 Ok(backend)
             }
             Err((about, error)) => {
@@ -250,21 +318,23 @@ impl Registry {
                     record.version = candidate::text(&about.version);
                     record.vendor = candidate::text(&about.vendor);
                 }
-                state.records.push(leak(record));
+                self.lock().keep(record);
                 Err(error)
             }
         }
     }
 
-    fn try_file(
-        &'static self,
-        path: &Path,
-        loaded: &[(FileIdentity, DeviceType)],
-    ) -> std::result::Result<Looked, (Option<About>, Error)> {
-        let file = loader::check(path).map_err(|error| (None, error))?;
-        if let Some((_, device_type)) = loaded.iter().find(|(known, _)| *known == file.identity)
-            && let Some(backend) = self.get(*device_type)
-        {
+    fn try_file(&'static self, path: &Path) -> std::result::Result<Looked, (Option<About>, Error)> {
+        let file = loader::check_plugin(path).map_err(|error| (None, error))?;
+        let known = {
+            let state = self.lock();
+            state
+                .loaded
+                .iter()
+                .find(|(known, _)| *known == file.identity)
+                .map(|(_, number)| *number)
+        };
+        if let Some(backend) = known.and_then(|device_type| self.get(device_type)) {
             return Ok(Looked::Known(backend));
         }
         let opened = loader::open(&file).map_err(|error| (None, error))?;
@@ -312,12 +382,13 @@ impl Registry {
         })
     }
 
-    /// Every candidate that was looked at; looks at all of them first.
+    /// Every candidate that was looked at; looks at all of them first. Out of a constructor of one of
+    /// them, those that were looked at so far.
     pub fn candidates(&'static self) -> Vec<&'static Candidate> {
         for builtin in self.builtins {
             self.install_builtin(builtin);
         }
-        self.discover();
+        let _only_so_far = self.discover();
         self.lock().records.clone()
     }
 
@@ -388,6 +459,26 @@ impl ForkAware for Registry {
         // SAFETY: held by `prepare` on this thread.
         unsafe { self.state.release() };
     }
+    fn child(&self) {
+        self.parent();
+        // A load that another thread was at is not going on here.
+        let mut state = self.state.lock();
+        if state.loading.is_some_and(|loader| loader != this_thread()) {
+            state.loading = None;
+        }
+    }
+}
+
+impl State {
+    /// Keeps a record for ever. The same file that is refused again for the same reason has one already,
+    /// so that a program that tries it again and again does not grow.
+    fn keep(&mut self, record: Candidate) {
+        let again =
+            record.status != Status::Success && self.records.iter().any(|one| **one == record);
+        if !again {
+            self.records.push(Box::leak(Box::new(record)));
+        }
+    }
 }
 
 /// What came of looking at a file that may be used.
@@ -415,10 +506,6 @@ fn reasons(records: &[&'static Candidate]) -> String {
     } else {
         format!("found: {found}; refused: {}", refused.join("; "))
     }
-}
-
-fn leak(record: Candidate) -> &'static Candidate {
-    Box::leak(Box::new(record))
 }
 
 /// A candidate's path and how it was found, or a path that cannot be used and why.

@@ -37,6 +37,22 @@ impl FileIdentity {
     }
 }
 
+/// What changes when a file is written to or its owner or mode is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileState {
+    size: u64,
+    changed: (i64, i64),
+}
+
+impl FileState {
+    /// The state of the file that a path leads to now.
+    pub fn of(path: &Path) -> Result<FileState> {
+        let metadata = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?;
+        let changed = (metadata.ctime(), metadata.ctime_nsec());
+        Ok(FileState { size: metadata.size(), changed })
+    }
+}
+
 /// The real path of a file that may be loaded.
 ///
 /// # Errors

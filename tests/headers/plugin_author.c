@@ -85,11 +85,12 @@ static const LlaisysBackendDescriptor DESCRIPTOR = {
     .abi_minor = LLAISYS_ABI_MINOR,
     .oldest_host_minor = 0,
     .device_type = LLAISYS_DEVICE_TYPE_UNASSIGNED,
+    .sanitizer = LLAISYS_SANITIZER,
     .capabilities = LLAISYS_CAPABILITY_NONE,
     .name = "nothing",
     .vendor = "nobody",
     .version = "1.0",
-    .target = "x86_64-unknown-linux-gnu",
+    .target = LLAISYS_TARGET,
     .api = &API,
 };
 

@@ -6,7 +6,7 @@
 use crate::comparison::{Comparison, Goal};
 use crate::progress::Progress;
 use crate::stream::Peer;
-use crate::{copy, dispatch, print, runtime, stream};
+use crate::{allocation, copy, dispatch, print, runtime, stream};
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment;
 use llaisys_runtime::core::Result as Outcome;
@@ -36,6 +36,8 @@ enum What {
     /// What a call costs: enqueues and queries against the driver's own, the rest against an empty
     /// function
     Dispatch,
+    /// What device memory costs, in time and in bytes
+    Alloc,
     /// What a stream of the CPU device costs, against handing work to a thread
     Stream,
     /// Copies of the CPU device, against the C library's memcpy
@@ -63,6 +65,15 @@ impl What {
                     name: case.name(),
                     goal: case.goal(),
                     backend: case.backend(),
+                    run: Box::new(move |target, runs| case.run(target, runs)),
+                })
+                .collect(),
+            What::Alloc => allocation::Case::ALL
+                .into_iter()
+                .map(|case| Case {
+                    name: case.name(),
+                    goal: case.goal(),
+                    backend: "cpu",
                     run: Box::new(move |target, runs| case.run(target, runs)),
                 })
                 .collect(),
@@ -169,8 +180,9 @@ fn nothing_to_measure(options: &Options) -> ExitCode {
     let what =
         options.goal.map_or_else(|| "nothing is".to_owned(), |goal| format!("{goal} is not"));
     print::note(format!(
-        "error: {what} measured on `{device}`: G7 and G8 are on nvidia, G10 is on cpu\n\
-         (dispatch), G12, G13 and G14 (stream) and G15 (copy) too\n\n\
+        "error: {what} measured on `{device}`: of dispatch, G7 and G8 are on nvidia, G10 is on \
+         cpu; of \
+          alloc, G3 and G11 are on cpu; of stream, G12, G13 and G14; of copy, G15\n\n\
          For more information, try '--help'."
     ));
     ExitCode::from(2)
@@ -180,7 +192,8 @@ fn print_table(comparisons: &[Comparison]) {
     let header = ["goal", "bench", "ours", "theirs", "ratio", "p50", "p99"];
     let mut table = print::table(&header);
     for result in comparisons {
-        let time = |time: f64| format!("{time:.1} {}", result.unit);
+        let digits = if result.unit == "x" { 3 } else { 1 };
+        let time = |time: f64| format!("{time:.digits$} {}", result.unit);
         table.add_row([
             result.goal.to_string(),
             format!("{}\n{}, against {}", result.bench, result.backend, result.peer),

@@ -11,6 +11,9 @@ use std::fmt;
 /// A goal that is measured, by its number in the project's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 pub enum Goal {
+    /// A trace of allocations: time and memory
+    #[value(name = "G3", alias = "g3")]
+    G3,
     /// What we add to a raw enqueue
     #[value(name = "G7", alias = "g7")]
     G7,
@@ -20,6 +23,9 @@ pub enum Goal {
     /// A call of the C ABI
     #[value(name = "G10", alias = "g10")]
     G10,
+    /// Device memory of the CPU
+    #[value(name = "G11", alias = "g11")]
+    G11,
     /// Enqueue and synchronize on the CPU
     #[value(name = "G12", alias = "g12")]
     G12,
@@ -114,6 +120,30 @@ impl Comparison {
             p50: rate(summary.p50),
             p99: rate(summary.p99),
             ..times
+        }
+    }
+
+    /// Shares of something, of which less is better; measured once, for they do not vary.
+    pub fn of_shares(
+        goal: Goal,
+        bench: &'static str,
+        (backend, device): (&str, &str),
+        peer: String,
+        (ours, theirs): (f64, f64),
+    ) -> Comparison {
+        Comparison {
+            goal,
+            bench,
+            backend: backend.to_owned(),
+            device: device.to_owned(),
+            unit: "x",
+            ours,
+            peer,
+            theirs,
+            ratio: theirs / ours,
+            p50: ours,
+            p99: ours,
+            runs: 1,
         }
     }
 }

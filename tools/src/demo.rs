@@ -262,7 +262,9 @@ impl Report {
             print::line(table);
         }
         for WithoutDevice { backend, reason } in &self.without_device {
-            print::note(format!("not run on {backend}: {reason}"));
+            // The whole reason is in the JSON; `devices`, which is run before, says it as well.
+            let first = reason.split("; ").next().unwrap_or_default();
+            print::note(format!("not run on {backend}: {first} (llaisys-rt doctor tells more)"));
         }
         for Failure { client, backend, ordinal, reason } in &self.failures {
             let on =

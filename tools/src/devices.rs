@@ -6,11 +6,11 @@
 
 use crate::print;
 use crate::runtime::{self, Candidate};
-use llaisys_runtime::core::Error;
 use llaisys_runtime::core::abi::{ABI_MAJOR, ABI_MINOR};
 use llaisys_runtime::core::api::{
     LlaisysDeviceProperties, LlaisysMemoryInfo, RuntimeApi, UNKNOWN_BYTES, read_text,
 };
+use llaisys_runtime::core::{Error, Status};
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -162,7 +162,7 @@ impl Report {
         for device in &self.devices {
             devices.add_row([
                 format!("{}:{}", device.backend, device.ordinal),
-                device.name.clone().unwrap_or_else(|| "?".to_owned()),
+                device.name.clone().unwrap_or_else(|| "(not told)".to_owned()),
                 device.about(),
             ]);
         }
@@ -220,6 +220,9 @@ impl Device {
         add("PCI", self.pci_address.clone());
         add("UUID", self.uuid.clone());
         add("error:", self.error.as_ref().map(Reason::to_string));
+        if lines.is_empty() {
+            lines.push("its backend tells no properties".to_owned());
+        }
         lines.join("\n")
     }
 }
@@ -234,6 +237,10 @@ fn devices(device_type: i32, name: &str) -> Result<Vec<Device>, Error> {
 fn device(backend: &impl RuntimeApi, device_type: i32, name: &str, ordinal: i32) -> Device {
     let (properties, error) = match backend.get_device_properties(ordinal) {
         Ok(properties) => (properties, None),
+        // A backend need not have them: nothing is wrong with the device.
+        Err(error) if error.status() == Status::NotSupported => {
+            (LlaisysDeviceProperties::new(), None)
+        }
         Err(error) => (LlaisysDeviceProperties::new(), Some(error.into())),
     };
     let memory = backend

@@ -32,18 +32,20 @@ pub enum Case {
     Fill,
     QueryEvent,
     FreeNull,
+    DeviceOfStream,
     QueryStream,
     CopyNothing,
 }
 
 impl Case {
     /// All of them, in the order in which they are run.
-    pub const ALL: [Case; 7] = [
+    pub const ALL: [Case; 8] = [
         Case::CopyIn,
         Case::Copy,
         Case::Fill,
         Case::QueryEvent,
         Case::FreeNull,
+        Case::DeviceOfStream,
         Case::QueryStream,
         Case::CopyNothing,
     ];
@@ -53,7 +55,9 @@ impl Case {
         match self {
             Case::CopyIn | Case::Copy | Case::Fill => Goal::G7,
             Case::QueryEvent => Goal::G8,
-            Case::FreeNull | Case::QueryStream | Case::CopyNothing => Goal::G10,
+            Case::FreeNull | Case::DeviceOfStream | Case::QueryStream | Case::CopyNothing => {
+                Goal::G10
+            }
         }
     }
 
@@ -70,6 +74,7 @@ impl Case {
             Case::Fill => "memset_async 4 KiB",
             Case::QueryEvent => "event_query completed",
             Case::FreeNull => "free_device NULL",
+            Case::DeviceOfStream => "get_stream_device",
             Case::QueryStream => "stream_query idle",
             Case::CopyNothing => "memcpy_async 0 bytes",
         }
@@ -82,7 +87,7 @@ impl Case {
             Case::Copy => "cuMemcpyDtoDAsync_v2",
             Case::Fill => "cuMemsetD8Async",
             Case::QueryEvent => "cuEventQuery",
-            Case::FreeNull | Case::QueryStream | Case::CopyNothing => "",
+            Case::FreeNull | Case::DeviceOfStream | Case::QueryStream | Case::CopyNothing => "",
         }
     }
 
@@ -210,6 +215,17 @@ impl Case {
                 theirs,
                 settle,
             ),
+            Case::DeviceOfStream => {
+                let mut device = -1;
+                let summary = samples::interleave(
+                    plan,
+                    // SAFETY: the stream is live and `device` writable.
+                    || unsafe { (table.get_stream_device)(table.self_, stream, &mut device) },
+                    theirs,
+                    settle,
+                )?;
+                if device == place.device { Ok(summary) } else { Err(place.wrong_device(device)) }
+            }
             _ => {
                 let mut ready = 0;
                 let summary = samples::interleave(
@@ -273,6 +289,11 @@ impl<'a> Place<'a> {
         // A function without a result leaves its failure in the slot, which this looks at.
         self.twelve.stream_synchronize(self.lane.1)?;
         native_driver::check(entry, answers.theirs)
+    }
+
+    fn wrong_device(&self, said: Ordinal) -> Error {
+        let message = format!("a stream of device {} was said to be of {said}", self.device);
+        Error::new(Status::Internal, message)
     }
 
     fn expect_ready(&self, ready: i32) -> Result<()> {

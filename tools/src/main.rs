@@ -4,6 +4,7 @@
 //! |---|---|
 //! | which arguments are there? | this one |
 //! | which backends and devices are there, and why is one missing? | `devices` |
+//! | what is wrong with this machine's CUDA, and what to do? | `doctor` |
 //! | does data come through, and how fast? | `demo` |
 //! | how is that asked from Rust? | `two_streams` |
 //! | how are the clients in other languages run? | `clients` |
@@ -21,6 +22,7 @@
 //! Rules: results go to standard output, progress and reasons to standard error. The exit code is 0
 //! when all is well, 1 when something was asked in vain (the reason is said), 2 for bad arguments.
 
+mod allocation;
 mod bench;
 mod clients;
 mod comparison;
@@ -28,6 +30,7 @@ mod copy;
 mod demo;
 mod devices;
 mod dispatch;
+mod doctor;
 mod hand_over;
 mod native_driver;
 mod print;
@@ -36,6 +39,7 @@ mod row;
 mod runtime;
 mod samples;
 mod stream;
+mod trace;
 mod twelve;
 mod two_streams;
 
@@ -66,6 +70,12 @@ enum Command {
     /// Each device is used from Rust and, with --clients, from C, C++ and Python; host memory is
     /// pinned and pageable. Ends with 0 when all data was right, with 1 otherwise.
     Demo(demo::Options),
+    /// Says what this machine has of CUDA, what is wrong with it, and what to do.
+    ///
+    /// Libraries, toolkits, driver, devices, backends, variables; then each fault with advice, the worst
+    /// first. Drivers are started in a process of their own that is ended when it hangs. Ends with 0
+    /// when all that was found can be used (also where nothing of NVIDIA's is), with 1 otherwise.
+    Doctor(doctor::Options),
     /// Measures this library against what it is built on, alternating in one run.
     ///
     /// Ends with 0 when all that was asked for was measured, with 1 otherwise. A debug build measures
@@ -78,6 +88,7 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Devices { json } => devices::run(json),
         Command::Demo(options) => demo::run(&options),
+        Command::Doctor(options) => doctor::run(&options),
         Command::Bench(options) => bench::run(&options),
     }
 }

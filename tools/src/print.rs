@@ -9,14 +9,19 @@ use std::io::Write as _;
 /// An empty table that wraps its cells to the width of the terminal; to 80 columns where there is
 /// none.
 pub fn table(header: &[&str]) -> Table {
-    let width = console::Term::stdout().size_checked().map_or(80, |(_, columns)| columns);
     let mut table = Table::new();
     table
         .load_preset(presets::UTF8_FULL_CONDENSED)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(width.clamp(60, 120))
+        .set_width(width() as u16)
         .set_header(header);
     table
+}
+
+/// How many columns what is printed may have: those of the terminal within reason; 80 where there is none.
+pub fn width() -> usize {
+    let columns = console::Term::stdout().size_checked().map_or(80, |(_, columns)| columns);
+    columns.clamp(60, 120).into()
 }
 
 /// Prints a line on standard output. That nobody reads it (a closed pipe) is no failure.

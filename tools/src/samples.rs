@@ -41,6 +41,15 @@ pub struct Summary {
     pub runs: u32,
 }
 
+impl Summary {
+    /// The same of calls that each did something `times` times.
+    pub fn of_each(self, times: u32) -> Summary {
+        let each = |time: f64| (time / f64::from(times)).max(0.01);
+        let Summary { ours, theirs, p50, p99, runs } = self;
+        Summary { ours: each(ours), theirs: each(theirs), p50: each(p50), p99: each(p99), runs }
+    }
+}
+
 /// Times two calls, which answer 0 when all is well.
 ///
 /// `settle` is called after each batch, with what the batch answered.

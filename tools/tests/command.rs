@@ -158,6 +158,48 @@ fn the_devices_of_a_driver_are_listed_and_hold_data() {
     assert_eq!(report["rows"].as_array().map(Vec::len), Some(2 * 6));
 }
 
+/// The plugin of the headers' test with a device, of which it tells nothing but that it is there.
+fn plugin_without_properties() -> PathBuf {
+    let folder = folder("without_properties");
+    let plugin = folder.join("libllaisys_backend_nothing.so");
+    let author = include_str!("../../tests/headers/plugin_author.c");
+    let source = folder.join("plugin.c");
+    fs::write(&source, author.replace("*count = 0;", "*count = 1;")).expect("a source");
+    let status = Command::new("cc")
+        .args(["-shared", "-fPIC", "-I", concat!(env!("CARGO_MANIFEST_DIR"), "/../include"), "-o"])
+        .args([&plugin, &source])
+        .status()
+        .expect("there is a C compiler");
+    assert!(status.success(), "cc {}", source.display());
+    plugin
+}
+
+#[test]
+fn a_plugin_that_tells_no_properties_does_not_look_broken() {
+    let plugin = plugin_without_properties();
+    let (code, out, _) = run(command(&["devices", "--json"]).env("LLAISYS_BACKENDS", &plugin));
+    let device = json(&out)["devices"][1].clone();
+    assert_eq!((code, &device["backend"]), (0, &"nothing".into()));
+    assert!(device["error"].is_null() && device["name"].is_null(), "{device}");
+    let (_, out, _) = run(command(&["devices"]).env("LLAISYS_BACKENDS", &plugin));
+    let row = out.lines().find(|line| line.contains("nothing:0")).unwrap_or_default();
+    assert!(row.contains("(not told)") && row.contains("its backend tells no properties"), "{out}");
+    assert!(!out.contains("error"), "{out}");
+}
+
+#[test]
+fn the_demo_says_in_one_short_line_that_a_backend_has_no_device() {
+    let plugin = beside("libllaisys_backend_nvidia.so");
+    let (code, _, err) = run(command(&["demo", "--mib", "1", "--repeat", "1"])
+        .env("LLAISYS_BACKENDS", &plugin)
+        .env("LLAISYS_CUDA_DRIVER", "/nowhere/one.so:/nowhere/two.so"));
+    assert_eq!(code, 0, "{err}");
+    let said: Vec<&str> = err.lines().filter(|line| line.contains("nvidia")).collect();
+    assert_eq!(said.len(), 1, "{err}");
+    assert!(said[0].starts_with("not run on nvidia: DRIVER_UNAVAILABLE: no CUDA driver"), "{err}");
+    assert!(said[0].contains("llaisys-rt doctor") && !said[0].contains("/nowhere"), "{err}");
+}
+
 #[test]
 fn the_demo_prints_a_row_for_each_leg_and_kind_of_memory() {
     let (code, out, err) = run(&mut command(&["demo", "--mib", "1", "--repeat", "1"]));
@@ -225,10 +267,26 @@ fn compared(command: &mut Command) -> Vec<Value> {
 fn a_call_is_measured_on_the_cpu() {
     let bench = ["bench", "dispatch", "--device", "cpu", "--runs", "3"];
     let lines = compared(command(&bench).arg("--json"));
-    assert_eq!(lines.len(), 3);
+    assert_eq!(lines.len(), 4);
     assert!(lines.iter().all(|line| line["goal"] == "G10" && line["backend"] == "cpu"));
     let (code, out, err) = run(&mut command(&bench));
-    assert_eq!((code, out.matches("│ G10").count()), (0, 3), "{out}{err}");
+    assert_eq!((code, out.matches("│ G10").count()), (0, 4), "{out}{err}");
+}
+
+#[test]
+fn memory_is_measured_on_the_cpu() {
+    let bench = ["bench", "alloc", "--runs", "3", "--json"];
+    let (code, out, err) = run(&mut command(&bench));
+    assert_eq!(code, 0, "{err}");
+    let lines: Vec<Value> = out.lines().map(json).collect();
+    let goals: Vec<&Value> = lines.iter().map(|line| &line["goal"]).collect();
+    assert_eq!(goals, ["G11", "G11", "G3", "G3"]);
+    for line in &lines {
+        assert!(line["ours"].as_f64() > Some(0.0) && line["ratio"].as_f64() > Some(0.0), "{line}");
+        assert!(line["peer"].as_str().is_some_and(|peer| peer.starts_with("glibc ")), "{line}");
+    }
+    let share = lines[3]["ours"].as_f64();
+    assert!(lines[3]["unit"] == "x" && share >= Some(1.0), "less is held than is live: {share:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::api::*;
 use crate::copy_plan::{CopyPlan, Request};
 use crate::error::{Error, Result};
 use crate::host_function;
-use crate::pointers;
+use crate::pointers::{self, About};
 use crate::status::Status;
 use std::ffi::c_void;
 
@@ -13,6 +13,31 @@ use std::ffi::c_void;
 const FILL_CHUNK: usize = 64 << 10;
 
 impl<B: RuntimeApi> Managed<B> {
+    /// An enqueued copy, whatever its memory and its stream are.
+    ///
+    /// # Safety
+    /// - As for `RuntimeApi::memcpy_async`.
+    #[cold]
+    pub(super) unsafe fn enqueue_copy(
+        &self,
+        device: Ordinal,
+        request: Request,
+        stream: Stream,
+    ) -> Result<()> {
+        let entered = self.enter(device, stream)?;
+        let device = entered.device;
+        let Some(plan) = self.rules(device).plan(request)? else { return Ok(()) };
+        self.may_wait(&plan)?;
+        let Request { dst, src, size, .. } = request;
+        // SAFETY: the plan checked ranges, kind and overlap as far as the core knows the pointers; for
+        // the rest the caller keeps the contract. `entered` keeps the stream alive, and it is on this
+        // device.
+        entered.on(|backend| unsafe {
+            backend.memcpy_async(device, dst, src, size, plan.kind, stream, plan.flags)
+        })?;
+        self.finish(device, stream)
+    }
+
     /// Runs an enqueueing call on a stream that stays alive meanwhile.
     pub(super) fn on_stream(
         &self,
@@ -27,8 +52,20 @@ impl<B: RuntimeApi> Managed<B> {
         self.finish(device, stream)
     }
 
+    /// Whether a fill is within one block of this backend's memory and has nothing wrong with it; when not,
+    /// [`Managed::fill`] finds out more.
+    #[inline]
+    pub(super) fn is_plain_fill(&self, dst: *mut c_void, pattern: Pattern, size: usize) -> bool {
+        let (left, about) = pointers::look(dst as usize);
+        let ours = About::of(self.device_type);
+        let wanted = if self.host_memory { ours } else { ours.and(About::DEVICE) };
+        let misaligned = (dst as usize | size) & (pattern.bytes().len() - 1);
+        size != 0 && size <= left && about.is(wanted) && misaligned == 0
+    }
+
     /// # Safety
     /// - As for `RuntimeApi::memset_async`.
+    #[cold]
     pub(super) unsafe fn fill(
         &self,
         device: Ordinal,
@@ -96,6 +133,11 @@ impl<B: RuntimeApi> Managed<B> {
                 "{size} bytes from offset {} run past the end of a block of {} bytes",
                 address - block.base,
                 block.size
+            )),
+            Some(block) if self.host_memory && !block.on_host => refused(format!(
+                "`dst` is {} of device type {}, which this backend cannot reach",
+                block.kind.words().0,
+                block.owner
             )),
             _ if self.host_memory => Ok(()),
             Some(block) if block.kind.is_device() && block.owner == self.device_type => Ok(()),

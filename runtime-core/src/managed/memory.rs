@@ -1,6 +1,6 @@
 //! Memory: allocated against an account, remembered, claimed before it is freed.
 
-use super::Managed;
+use super::{Entered, Managed};
 use crate::accounting::Account;
 use crate::api::*;
 use crate::error::{Error, Result};
@@ -9,14 +9,14 @@ use crate::lock::{ForkLock, Mutex};
 use crate::pointers::{self, Block, MemoryKind};
 use crate::status::Status;
 use std::ffi::c_void;
-use std::sync::Arc;
 
 /// How often a callback may ask for one more try of the same allocation.
 const CALLBACK_TRIES: usize = 16;
 
 /// The accounts of a backend's devices, and who is asked when memory runs out.
 pub struct Accounts {
-    devices: Mutex<Vec<Arc<DeviceAccounts>>>,
+    /// Never freed: pools and threads count in them.
+    devices: Mutex<Vec<&'static DeviceAccounts>>,
     callback: Mutex<Option<(OutOfMemoryCallback, *mut c_void)>>,
 }
 
@@ -37,25 +37,22 @@ impl Accounts {
         Accounts { devices: Mutex::new(Vec::new()), callback: Mutex::new(None) }
     }
 
-    fn of(&self, device: Ordinal) -> Result<Arc<DeviceAccounts>> {
+    fn of(&self, device: Ordinal) -> Result<&'static DeviceAccounts> {
         let index = usize::try_from(device)
             .map_err(|_| Error::new(Status::InvalidDevice, format!("device {device}")))?;
         let mut devices = self.devices.lock();
         while devices.len() <= index {
-            devices.push(Arc::default());
+            devices.push(Box::leak(Box::default()));
         }
-        Ok(devices[index].clone())
+        Ok(devices[index])
     }
 
-    pub(super) fn device(&self, device: Ordinal) -> Result<impl std::ops::Deref<Target = Account>> {
-        self.of(device).map(|accounts| Part { accounts, part: |accounts| &accounts.all })
+    pub(super) fn device(&self, device: Ordinal) -> Result<&'static Account> {
+        Ok(&self.of(device)?.all)
     }
 
-    pub(super) fn default_stream(
-        &self,
-        device: Ordinal,
-    ) -> Result<impl std::ops::Deref<Target = Account>> {
-        self.of(device).map(|accounts| Part { accounts, part: |accounts| &accounts.default_stream })
+    pub(super) fn default_stream(&self, device: Ordinal) -> Result<&'static Account> {
+        Ok(&self.of(device)?.default_stream)
     }
 
     pub(super) fn set_callback(&self, callback: Option<OutOfMemoryCallback>, data: *mut c_void) {
@@ -73,27 +70,18 @@ impl Accounts {
     }
 }
 
-/// One of a device's accounts.
-struct Part {
-    accounts: Arc<DeviceAccounts>,
-    part: fn(&DeviceAccounts) -> &Account,
-}
-
-impl std::ops::Deref for Part {
-    type Target = Account;
-    fn deref(&self) -> &Account {
-        (self.part)(&self.accounts)
-    }
-}
-
 impl ForkAware for Accounts {
     fn prepare(&self) {
         self.devices.hold();
+        // SAFETY: held just now, so the list stays as it is until it is released.
+        let devices = unsafe { &*self.devices.data_ptr() };
+        devices.iter().for_each(|accounts| accounts.all.hold());
         self.callback.hold();
     }
     fn parent(&self) {
-        // SAFETY: held by `prepare` on this thread.
+        // SAFETY: held by `prepare` on this thread, and the list has stayed as it was.
         unsafe {
+            (*self.devices.data_ptr()).iter().for_each(|accounts| accounts.all.release());
             self.devices.release();
             self.callback.release();
         }
@@ -120,17 +108,46 @@ impl<B: RuntimeApi> Managed<B> {
         stream: Option<(Stream, u64)>,
         call: impl Fn(&B) -> Result<*mut c_void>,
     ) -> Result<*mut c_void> {
-        self.check_device(device)?;
-        if size == 0 {
+        if !self.is_some_memory(device, size)? {
             return Ok(std::ptr::null_mut());
         }
+        let pointer =
+            self.ask_when_short(device, size, || self.try_allocate(device, size, kind, &call))?;
+        let (base, owner) = (pointer as usize, self.device_type);
+        let on_host = self.host_memory || kind != MemoryKind::Device;
+        pointers::insert(Block { base, size, kind, owner, device, on_host, stream }).inspect_err(
+            |_| {
+                // The backend is not asked to free it: that would free the block that is in use.
+                if let Ok(account) = self.accounts.device(device)
+                    && kind != MemoryKind::Host
+                {
+                    account.freed(size as u64);
+                }
+            },
+        )?;
+        Ok(pointer)
+    }
+
+    /// Whether a size is more than nothing; an error for a device or a size that cannot be.
+    pub(super) fn is_some_memory(&self, device: Ordinal, size: usize) -> Result<bool> {
+        self.check_device(device)?;
         if size > isize::MAX as usize {
             let message = format!("{size} bytes were asked for; no address space is so large");
             return Err(Error::new(Status::OutOfMemory, message));
         }
+        Ok(size != 0)
+    }
+
+    /// Tries to allocate, and again as long as the user's callback finds memory.
+    pub(super) fn ask_when_short<T>(
+        &self,
+        device: Ordinal,
+        size: usize,
+        allocate: impl Fn() -> Result<T>,
+    ) -> Result<T> {
         let mut tries = 0;
-        let pointer = loop {
-            match self.try_allocate(device, size, kind, &call) {
+        loop {
+            match allocate() {
                 Err(error) if error.status() == Status::OutOfMemory => {
                     let again =
                         tries < CALLBACK_TRIES && self.accounts.ask(self.device_type, device, size);
@@ -139,16 +156,25 @@ impl<B: RuntimeApi> Managed<B> {
                     }
                     tries += 1;
                 }
-                outcome => break outcome?,
+                outcome => return outcome,
             }
-        };
-        let (base, owner) = (pointer as usize, self.device_type);
-        let on_host = self.host_memory || kind != MemoryKind::Device;
-        pointers::insert(Block { base, size, kind, owner, device, on_host, stream });
-        Ok(pointer)
+        }
     }
 
-    /// One try, and one more after the backend's cache was emptied (E4).
+    /// Reserves in a device's account, or says what its limit is.
+    pub(super) fn reserve(&self, account: &Account, device: Ordinal, size: usize) -> Result<()> {
+        account.reserve(size as u64).map_err(|(used, limit)| {
+            account.failed();
+            let free = limit.saturating_sub(used);
+            let message = format!(
+                "{size} bytes were asked for; the limit of device {device} is {limit} bytes, \
+                 {used} are used, {free} are free"
+            );
+            Error::new(Status::OutOfMemory, message)
+        })
+    }
+
+    /// One try, and more after what is cached was given up (E4).
     fn try_allocate(
         &self,
         device: Ordinal,
@@ -157,24 +183,16 @@ impl<B: RuntimeApi> Managed<B> {
         call: &impl Fn(&B) -> Result<*mut c_void>,
     ) -> Result<*mut c_void> {
         if kind == MemoryKind::Host {
-            return self.on(device, call);
+            return if self.host_memory {
+                // The pools' memory is the host's too.
+                self.make_room_for(device, size, || self.on(device, call))
+            } else {
+                self.on(device, call)
+            };
         }
         let account = self.accounts.device(device)?;
-        if let Err((used, limit)) = account.reserve(size as u64) {
-            account.failed();
-            let free = limit.saturating_sub(used);
-            let message = format!(
-                "{size} bytes were asked for; the limit of device {device} is {limit} bytes, \
-                 {used} are used, {free} are free"
-            );
-            return Err(Error::new(Status::OutOfMemory, message));
-        }
-        let outcome = match self.on(device, call) {
-            Err(error) if error.status() == Status::OutOfMemory && self.trim_all(device) => {
-                self.on(device, call)
-            }
-            outcome => outcome,
-        };
+        self.reserve(account, device, size)?;
+        let outcome = self.make_room_for(device, size, || self.on(device, call));
         match &outcome {
             Ok(_) => account.allocated(),
             Err(error) => {
@@ -188,7 +206,7 @@ impl<B: RuntimeApi> Managed<B> {
     }
 
     /// Whether the backend could be asked to give its cache back.
-    fn trim_all(&self, device: Ordinal) -> bool {
+    pub(super) fn trim_backend(&self, device: Ordinal) -> bool {
         self.has(Capabilities::MEMORY_POOL)
             && self.on(device, |backend| backend.trim_memory(device, 0)).is_ok()
     }
@@ -208,7 +226,8 @@ impl<B: RuntimeApi> Managed<B> {
         match &freed {
             Err(error) if error.status() != Status::DeviceLost => {
                 // A failed call changes nothing (house rule 5); only a lost device keeps its memory.
-                pointers::insert(block);
+                // Nothing can lie there: the backend still has it.
+                let _ = pointers::insert(block);
             }
             _ => self.settle(&block)?,
         }
@@ -222,18 +241,25 @@ impl<B: RuntimeApi> Managed<B> {
         }
         self.accounts.device(block.device)?.freed(block.size as u64);
         match block.stream {
-            None => {}
-            Some((Stream::DEFAULT, _)) => {
-                self.accounts.default_stream(block.device)?.freed(block.size as u64);
-            }
+            None => Ok(()),
+            Some(of) => self.settle_stream(block.device, of, block.size),
+        }
+    }
+
+    /// Takes a block out of the account of the stream that it was allocated on.
+    pub(super) fn settle_stream(
+        &self,
+        device: Ordinal,
+        (stream, serial): (Stream, u64),
+        size: usize,
+    ) -> Result<()> {
+        if stream.is_default() {
+            self.accounts.default_stream(device)?.freed(size as u64);
+        } else if let Ok(Entered { stream: Some(held), .. }) = &self.enter(device, stream)
             // A stream that is gone has taken its account with it, also when its handle came back.
-            Some((stream, serial)) => {
-                if let Ok(live) = self.streams.get(stream)
-                    && live.serial == serial
-                {
-                    live.account.freed(block.size as u64);
-                }
-            }
+            && held.live().serial == serial
+        {
+            held.live().account.freed(size as u64);
         }
         Ok(())
     }
@@ -247,21 +273,19 @@ impl<B: RuntimeApi> Managed<B> {
         let entered = self.enter(device, stream)?;
         let device = entered.device;
         let native = self.has(Capabilities::STREAM_ORDERED_MEMORY);
-        let serial = entered.stream.as_ref().map_or(0, |live| live.serial);
-        let pointer = self.allocate_for(
-            device,
-            size,
-            MemoryKind::Device,
-            Some((stream, serial)),
-            |backend| {
+        let key = (stream, entered.serial());
+        let pointer = if let Some(pool) = self.pool_for(device, size)? {
+            self.allocate_pooled(pool, device, size, Some(key))?
+        } else {
+            self.allocate_for(device, size, MemoryKind::Device, Some(key), |backend| {
                 if native {
                     // SAFETY: `entered` keeps the stream alive, and it is on this device.
                     unsafe { backend.malloc_async(device, size, stream) }
                 } else {
                     backend.malloc_device(device, size)
                 }
-            },
-        )?;
+            })?
+        };
         if !pointer.is_null() {
             let count = |account: &Account| {
                 // A stream has no limit of its own.
@@ -269,8 +293,8 @@ impl<B: RuntimeApi> Managed<B> {
                 account.allocated();
             };
             match &entered.stream {
-                Some(live) => count(&live.account),
-                None => count(&*self.accounts.default_stream(device)?),
+                Some(held) => count(&held.live().account),
+                None => count(self.accounts.default_stream(device)?),
             }
         }
         Ok(pointer)
@@ -292,6 +316,9 @@ impl<B: RuntimeApi> Managed<B> {
                 block.device, entered.device
             );
             return Err(Error::new(Status::InvalidValue, message));
+        }
+        if let Some(freed) = self.claim_pooled(pointer) {
+            return self.free_pooled_on(freed, (stream, entered.serial()));
         }
         self.free(pointer, MemoryKind::Device, |backend, device| {
             if native {

@@ -11,6 +11,7 @@
 //! | streams | `streams`: live ones only, kept alive during a call | S3, S4 |
 //! | copies | `copy_plan`: nothing, an error, or what the backend must know of the host memory | C1, C3, C4, M3 |
 //! | events | `events`: handles of the core's own, reached is remembered | V1, V2, V3 |
+//! | where device memory comes from | `allocator`, behind `managed/pooled` | M4, M7, E4 |
 //! | memory that went somewhere | `accounting`, per device and per stream | |
 //! | what a backend lacks | `managed/copies`, `managed/memory`: done with other operations | M7 |
 //! | a device that failed | `lost`: the first cause, for every later call | E5 |
@@ -19,8 +20,10 @@
 mod copies;
 mod events;
 mod memory;
+mod pooled;
 mod user_slots;
 
+use crate::allocator::mode::is_pooled;
 use crate::api::*;
 use crate::copy_plan::{Request, Rules};
 use crate::device_type::DeviceType;
@@ -32,9 +35,8 @@ use crate::host_function::{self, Call};
 use crate::lost::LostDevices;
 use crate::pointers::{self, MemoryKind};
 use crate::status::Status;
-use crate::streams::{LiveStream, StreamTable};
+use crate::streams::{Doomed, Held, StreamTable};
 use std::ffi::c_void;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// A backend with its bookkeeping. See the module text.
@@ -54,6 +56,7 @@ pub struct Managed<B> {
     events: EventTable,
     lost: LostDevices,
     accounts: memory::Accounts,
+    pools: pooled::Pools,
 }
 
 impl<B: RuntimeApi> Managed<B> {
@@ -64,6 +67,7 @@ impl<B: RuntimeApi> Managed<B> {
                 .capabilities()
                 .contains(Capabilities::DEVICE_MEMORY_IS_HOST_MEMORY),
             launch_blocking: std::env::var_os("LLAISYS_LAUNCH_BLOCKING").is_some_and(|v| v == "1"),
+            pools: pooled::Pools::new(is_pooled(backend.capabilities())),
             backend,
             device_type,
             count: AtomicI32::new(-1),
@@ -111,29 +115,59 @@ impl<B: RuntimeApi> Managed<B> {
         call(&self.backend).map_err(|error| self.lost.note(device, error))
     }
 
-    /// The device that an operation on `stream` runs on, and what keeps the stream alive meanwhile.
+    /// The device that an operation on `stream` runs on, which is there, and what keeps the stream alive
+    /// meanwhile.
     #[inline]
     fn enter(&self, device: Ordinal, stream: Stream) -> Result<Entered<'_, B>> {
         if stream.is_default() {
+            self.check_device(device)?;
+            self.pools.note_default(device);
             return Ok(Entered { managed: self, device, stream: None });
         }
-        let live = self.streams.get(stream)?;
-        Ok(Entered { managed: self, device: live.device, stream: Some(live) })
+        let held = self.streams.enter(stream)?;
+        Ok(Entered { managed: self, device: held.device(), stream: Some(held) })
     }
 
-    /// Destroys a stream natively, if this was the last one who held it.
-    fn leave(&self, live: Arc<LiveStream>) -> Result<()> {
-        match Arc::into_inner(live) {
-            Some(LiveStream { stream, device, slots, .. }) => {
-                // The user's values go first: a destructor may still use the stream.
-                drop(slots);
-                // SAFETY: it came from the backend's `create_stream` or `adopt_stream` on this
-                // device, it is out of the table, and `into_inner` made this the only thread that
-                // holds it. The backend knows which of the two it was.
-                self.on(device, |backend| unsafe { backend.destroy_stream(device, stream) })
-            }
-            None => Ok(()),
+    /// Destroys a stream natively that was destroyed while others used it; the last of them does.
+    #[cold]
+    fn destroy_late(&self, doomed: Doomed<'_>) {
+        if let Err((doomed, _)) = self.destroy(doomed) {
+            // The destroyer's call has long returned; there is nobody to report a failure to.
+            doomed.vacate();
         }
+    }
+
+    /// Destroys a stream natively. What could not be destroyed comes back with the error.
+    fn destroy<'a>(&self, doomed: Doomed<'a>) -> std::result::Result<(), (Doomed<'a>, Error)> {
+        let live = doomed.live();
+        // The user's values go first, and outside the lock: a destructor may still use the stream's.
+        let values = std::mem::take(&mut *live.slots.lock());
+        drop(values);
+        let is_gone = live.is_gone.load(Ordering::Relaxed);
+        self.depart(live, is_gone);
+        if !is_gone {
+            let (device, stream) = (live.device, live.stream);
+            // SAFETY: it came from the backend's `create_stream` or `adopt_stream` on this device, it
+            // was removed, and nobody is inside any more. The backend knows which of the two it was.
+            let destroyed =
+                self.on(device, |backend| unsafe { backend.destroy_stream(device, stream) });
+            if let Err(error) = destroyed {
+                self.arrive(stream, device, live.serial);
+                return Err((doomed, error));
+            }
+        }
+        doomed.vacate();
+        Ok(())
+    }
+
+    /// Remembers a stream that the backend just made.
+    fn keep_stream(&self, device: Ordinal, stream: Stream) -> Result<Stream> {
+        self.streams.insert(stream, device).inspect_err(|_| {
+            // SAFETY: the backend just made it, and nobody else knows it.
+            let _ = self.on(device, |backend| unsafe { backend.destroy_stream(device, stream) });
+        })?;
+        self.note_stream(stream);
+        Ok(stream)
     }
 
     /// Whether the backend has the operations of a capability itself.
@@ -178,14 +212,28 @@ impl<B: RuntimeApi> Managed<B> {
 struct Entered<'a, B: RuntimeApi> {
     managed: &'a Managed<B>,
     device: Ordinal,
-    stream: Option<Arc<LiveStream>>,
+    stream: Option<Held<'a>>,
+}
+
+impl<B: RuntimeApi> Entered<'_, B> {
+    /// Runs a call of the backend on the stream's device, if it has not failed.
+    #[inline]
+    fn on<T>(&self, call: impl FnOnce(&B) -> Result<T>) -> Result<T> {
+        self.managed.lost.check(self.device)?;
+        call(&self.managed.backend).map_err(|error| self.managed.lost.note(self.device, error))
+    }
+
+    /// What tells the stream from another with its handle; 0 for the default stream.
+    fn serial(&self) -> u64 {
+        self.stream.as_ref().map_or(0, |held| held.live().serial)
+    }
 }
 
 impl<B: RuntimeApi> Drop for Entered<'_, B> {
+    #[inline]
     fn drop(&mut self) {
-        if let Some(live) = self.stream.take() {
-            // The destroyer's call has long returned; there is nobody to report a failure to.
-            let _ = self.managed.leave(live);
+        if let Some(doomed) = self.stream.take().and_then(Held::leave) {
+            self.managed.destroy_late(doomed);
         }
     }
 }
@@ -196,15 +244,18 @@ impl<B: RuntimeApi> ForkAware for Managed<B> {
         self.events.prepare();
         self.accounts.prepare();
         self.lost.prepare();
+        self.pools.prepare();
     }
     fn parent(&self) {
         self.streams.parent();
         self.events.parent();
         self.accounts.parent();
         self.lost.parent();
+        self.pools.parent();
     }
     fn child(&self) {
         self.parent();
+        self.pools.forget_work(self.host_memory);
         host_function::forget();
         self.in_child.store(true, Ordering::Relaxed);
     }
@@ -235,22 +286,23 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
 
     fn create_stream(&self, device: Ordinal) -> Result<Stream> {
         let stream = self.on(device, |backend| backend.create_stream(device))?;
-        self.streams.insert(stream, device);
-        Ok(stream)
+        self.keep_stream(device, stream)
     }
 
     unsafe fn destroy_stream(&self, _: Ordinal, stream: Stream) -> Result<()> {
         if stream.is_default() {
             return Ok(());
         }
-        let live = self.streams.remove(stream)?;
-        let device = live.device;
-        let destroyed = self.leave(live);
-        if destroyed.as_ref().is_err_and(|error| error.status() != Status::DeviceLost) {
-            // A failed call changes nothing: the stream can still be named.
-            self.streams.insert(stream, device);
-        }
-        destroyed
+        let Some(doomed) = self.streams.remove(stream)?.leave() else { return Ok(()) };
+        self.destroy(doomed).map_err(|(doomed, error)| {
+            if error.status() == Status::DeviceLost {
+                doomed.vacate();
+            } else {
+                // A failed call changes nothing: the stream can still be named.
+                doomed.restore();
+            }
+            error
+        })
     }
 
     unsafe fn stream_synchronize(&self, device: Ordinal, stream: Stream) -> Result<()> {
@@ -262,13 +314,27 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         })
     }
 
+    #[inline]
     fn malloc_device(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
+        if let Some(pool) = self.pools.get(device) {
+            self.lost.check(device)?;
+            if let Some(pointer) = pool.take(size) {
+                return Ok(pointer);
+            }
+        }
+        if let Some(pool) = self.pool_for(device, size)? {
+            return self.allocate_pooled(pool, device, size, None);
+        }
         self.allocate(device, size, MemoryKind::Device, |backend| {
             backend.malloc_device(device, size)
         })
     }
 
+    #[inline]
     unsafe fn free_device(&self, _: Ordinal, pointer: *mut c_void) -> Result<()> {
+        if let Some(freed) = self.claim_pooled(pointer) {
+            return self.free_pooled(freed);
+        }
         self.free(pointer, MemoryKind::Device, |backend, device| {
             // SAFETY: `free` claimed the block, so the backend made it and it is freed once.
             unsafe { backend.free_device(device, pointer) }
@@ -326,20 +392,23 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         stream: Stream,
         flags: CopyFlags,
     ) -> Result<()> {
-        let entered = self.enter(device, stream)?;
-        let device = entered.device;
-        self.check_device(device)?;
-        let Some(plan) = self.rules(device).plan(Request { dst, src, size, kind, flags })? else {
-            return Ok(());
-        };
-        if self.launch_blocking || plan.flags.contains(CopyFlags::DESTINATION_PAGEABLE) {
-            host_function::may_block()?;
+        let request = Request { dst, src, size, kind, flags };
+        // The commonest call has a way of its own, which is short: the driver has had the caches since
+        // the last call, so what an enqueue costs here is how much code and how many tables it reads.
+        if !self.launch_blocking
+            && let Some(held) = self.streams.enter_at_sight(stream)
+        {
+            let device = held.device();
+            let entered = Entered { managed: self, device, stream: Some(held) };
+            if let Some(flags) = self.rules(device).plan_at_sight(request) {
+                // SAFETY: as below.
+                return entered.on(|backend| unsafe {
+                    backend.memcpy_async(device, dst, src, size, kind, stream, flags)
+                });
+            }
         }
-        // SAFETY: as in `memcpy_sync`; `entered` keeps the stream alive, and it is on this device.
-        self.on(device, |backend| unsafe {
-            backend.memcpy_async(device, dst, src, size, plan.kind, stream, plan.flags)
-        })?;
-        self.finish(device, stream)
+        // SAFETY: the caller keeps `memcpy_async`'s contract.
+        unsafe { self.enqueue_copy(device, request, stream) }
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -438,8 +507,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         self.require(Capabilities::STREAM_OPTIONS, "create_stream_with")?;
         let stream =
             self.on(device, |backend| backend.create_stream_with(device, flags, priority))?;
-        self.streams.insert(stream, device);
-        Ok(stream)
+        self.keep_stream(device, stream)
     }
 
     fn get_stream_priority_range(&self, device: Ordinal) -> Result<PriorityRange> {
@@ -454,17 +522,18 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
             let message = "NULL is the default stream of the current device; it is there already";
             return Err(Error::new(Status::InvalidValue, message));
         }
-        if let Ok(live) = self.streams.get(stream) {
-            return Ok(live.device);
+        if let Ok(device) = self.streams.device_of(stream) {
+            return Ok(device);
         }
         // SAFETY: the caller says that it is a live native stream.
         let device = unsafe { self.backend.adopt_stream(native) }?;
-        self.streams.insert(stream, device);
+        self.streams.adopt(stream, device)?;
+        self.note_stream(stream);
         Ok(device)
     }
 
     fn get_stream_device(&self, stream: Stream) -> Result<Ordinal> {
-        self.streams.get(stream).map(|live| live.device)
+        self.streams.device_of(stream)
     }
 
     // Events: see `managed/events`.
@@ -628,6 +697,20 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         size: usize,
         stream: Stream,
     ) -> Result<()> {
+        // As in `memcpy_async`: a short way for the commonest call.
+        if !self.launch_blocking
+            && self.has(Capabilities::FILL)
+            && let Some(held) = self.streams.enter_at_sight(stream)
+        {
+            let device = held.device();
+            let entered = Entered { managed: self, device, stream: Some(held) };
+            if self.is_plain_fill(dst, pattern, size) {
+                // SAFETY: the range is device memory of this backend; `entered` keeps the stream alive.
+                return entered.on(|backend| unsafe {
+                    backend.memset_async(device, dst, pattern.shortest(), size, stream)
+                });
+            }
+        }
         // SAFETY: the caller keeps `memset_async`'s contract.
         unsafe { self.fill(device, dst, pattern, size, stream) }
     }
@@ -696,10 +779,12 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
 
     fn trim_memory(&self, device: Ordinal, keep: u64) -> Result<()> {
         self.check_device(device)?;
+        if let Some(pool) = self.pools.get(device) {
+            pool.trim(usize::try_from(keep).unwrap_or(usize::MAX), self);
+        }
         if self.has(Capabilities::MEMORY_POOL) {
             self.on(device, |backend| backend.trim_memory(device, keep))
         } else {
-            // Nothing is cached.
             Ok(())
         }
     }
@@ -709,7 +794,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         let reserved = if self.has(Capabilities::MEMORY_POOL) {
             self.on(device, |backend| backend.get_reserved_memory(device))?
         } else {
-            0
+            self.pools.get(device).map_or(0, |pool| pool.reserved() as u64)
         };
         Ok(self.accounts.device(device)?.statistics(reserved))
     }
@@ -722,7 +807,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         let entered = self.enter(device, stream)?;
         self.check_device(entered.device)?;
         Ok(match &entered.stream {
-            Some(live) => live.account.statistics(0),
+            Some(held) => held.live().account.statistics(0),
             None => self.accounts.default_stream(entered.device)?.statistics(0),
         })
     }

@@ -36,8 +36,8 @@ impl<B: RuntimeApi> Managed<B> {
         destructor: Option<SlotDestructor>,
     ) -> Result<()> {
         let entered = self.enter(0, stream)?;
-        let Some(live) = &entered.stream else { return Err(no_default_stream()) };
-        let mut kept = live.slots.lock();
+        let Some(held) = &entered.stream else { return Err(no_default_stream()) };
+        let mut kept = held.live().slots.lock();
         let replaced = match Slot::new(value, destructor) {
             Some(slot) => kept.insert(key, slot),
             None => kept.remove(&key),
@@ -50,8 +50,8 @@ impl<B: RuntimeApi> Managed<B> {
 
     pub(super) fn kept_for_stream(&self, stream: Stream, key: u64) -> Result<*mut c_void> {
         let entered = self.enter(0, stream)?;
-        let Some(live) = &entered.stream else { return Err(no_default_stream()) };
-        let value = live.slots.lock().get(&key).map_or(std::ptr::null_mut(), Slot::value);
+        let Some(held) = &entered.stream else { return Err(no_default_stream()) };
+        let value = held.live().slots.lock().get(&key).map_or(std::ptr::null_mut(), Slot::value);
         Ok(value)
     }
 }

@@ -13,6 +13,7 @@ use llaisys_runtime_core::{Error, Result, Status};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// What the CPU backend is able to do.
 const CAPABILITIES: Capabilities = Capabilities::DEVICE_MEMORY_IS_HOST_MEMORY
@@ -66,6 +67,15 @@ impl Mutant {
                 Ok(*OTHER.get_or_init(|| stream))
             }
         }
+    }
+
+    /// Keeps a stream busy for a while, so that what comes behind is not there at once.
+    fn delay(&self, device: Ordinal, stream: Stream) -> Result<()> {
+        unsafe extern "C" fn sleep(_: *mut c_void) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        // SAFETY: the function follows no pointer; the stream is the caller's, live.
+        unsafe { self.cpu.launch_host_function(device, stream, sleep, std::ptr::null_mut()) }
     }
 
     /// The size of a live block.
@@ -197,6 +207,7 @@ impl RuntimeApi for Mutant {
             return Ok(());
         }
         if self.is("memcpy_sync_returns_early") {
+            self.delay(device, Stream::DEFAULT)?;
             let flags = CopyFlags::HOST_BUFFER_PROMISED;
             // SAFETY: the caller keeps it valid until the return; longer is the fault.
             return unsafe {
@@ -230,7 +241,8 @@ impl RuntimeApi for Mutant {
         if self.is("pageable_destinations_are_written_late") {
             flags = flags.without(CopyFlags::DESTINATION_PAGEABLE);
         }
-        if self.is("idle_streams_are_no_exception") {
+        if self.is("idle_streams_are_no_exception") && flags.contains(CopyFlags::AT_ONCE_IF_IDLE) {
+            self.delay(device, stream)?;
             flags = flags.without(CopyFlags::AT_ONCE_IF_IDLE);
         }
         if self.is("promises_are_waited_for") && flags.contains(CopyFlags::HOST_BUFFER_PROMISED) {

@@ -1,7 +1,8 @@
 /* A backend in C over host memory, synchronous, for cases about plugins.
  *
  * It is right as it stands. Each macro below makes it wrong, or different, in one way; the cases pass
- * them with -D. Sizes with a meaning (see malloc_device) make it fail on demand.
+ * them with -D. Sizes with a meaning (see malloc_device) make it fail on demand. It is compiled with
+ * -fvisibility=hidden.
  */
 #include <llaisys/backend.h>
 
@@ -48,6 +49,15 @@
     (LLAISYS_CAPABILITY_DEVICE_MEMORY_IS_HOST_MEMORY | LLAISYS_CAPABILITY_DEVICE_INFORMATION |      \
      LLAISYS_CAPABILITY_STREAM_QUERY | LLAISYS_CAPABILITY_HOST_FUNCTIONS)
 #endif
+#ifndef SANITIZER
+#define SANITIZER 0
+#endif
+#ifndef TARGET
+#define TARGET ""
+#endif
+#ifndef DESCRIPTOR_NAME
+#define DESCRIPTOR_NAME NAME
+#endif
 #ifndef HELPER
 #define HELPER 1
 #endif
@@ -63,7 +73,30 @@
     if ((device) == lost) abort()
 #endif
 
-/* Names that another plugin has too, exported on purpose. */
+#ifdef CONSTRUCTOR /* what runs before anybody can look at the descriptor */
+#include <sys/stat.h>
+#include <unistd.h>
+__attribute__((constructor)) static void construct(void) {
+    CONSTRUCTOR;
+}
+#endif
+
+#ifdef EXPORTED /* one symbol too many */
+__attribute__((visibility("default"))) int EXPORTED(void);
+int EXPORTED(void) {
+    return 0;
+}
+#endif
+
+#ifdef UNDEFINED /* a symbol that nobody has */
+int UNDEFINED(void);
+int use(void);
+int use(void) {
+    return UNDEFINED();
+}
+#endif
+
+/* Names that another plugin has too. */
 int helper_state = HELPER;
 int helper(void);
 int helper(void) {
@@ -306,6 +339,9 @@ struct long_descriptor {
     uint64_t future[4];
 };
 
+/* No NUL within any length that a name may have. */
+static const char unended[64] __attribute__((unused)) = {[0 ... 63] = 'n'};
+
 static const struct long_descriptor descriptor = {
     .known = {
         .magic = MAGIC,
@@ -314,15 +350,35 @@ static const struct long_descriptor descriptor = {
         .abi_minor = MINOR,
         .oldest_host_minor = OLDEST_HOST_MINOR,
         .device_type = DEVICE_TYPE,
+        .sanitizer = SANITIZER,
         .capabilities = CAPABILITIES,
-        .name = NAME,
+        .name = DESCRIPTOR_NAME,
         .vendor = "nobody",
         .version = "1.2.3",
-        .target = "",
+        .target = TARGET,
         .api = TABLE,
     },
     .future = {~(uint64_t)0, ~(uint64_t)0, ~(uint64_t)0, ~(uint64_t)0},
 };
+
+/* For ANSWER: a descriptor on the heap, a pointer into the middle, another one at the second question. */
+static inline const LlaisysBackendDescriptor *on_the_heap(void) {
+    static struct long_descriptor *copy;
+    if (copy == NULL) {
+        copy = malloc(sizeof descriptor);
+        memcpy(copy, &descriptor, sizeof descriptor);
+    }
+    return &copy->known;
+}
+static inline const LlaisysBackendDescriptor *in_the_middle(void) {
+    return (const LlaisysBackendDescriptor *)(const void *)((const char *)&descriptor + 4);
+}
+static inline const LlaisysBackendDescriptor *another_each_time(void) {
+    static struct long_descriptor copies[2];
+    static int questions;
+    copies[0] = copies[1] = descriptor;
+    return &copies[questions++ % 2].known;
+}
 
 const LlaisysBackendDescriptor *QUERY(uint32_t major, uint32_t minor);
 const LlaisysBackendDescriptor *QUERY(uint32_t major, uint32_t minor) {

@@ -6,6 +6,7 @@ use crate::code::Code;
 use crate::data::{self, Rng};
 use crate::extended::{Copy, Extended};
 use crate::failure::Failure;
+use crate::forever::forever;
 use crate::library::{Candidate, Library};
 use crate::outcome::{Checked, Stop};
 use crate::program::Launch;
@@ -28,6 +29,8 @@ pub struct Setup {
     pub quick: bool,
     /// How long a case may take.
     pub timeout: Duration,
+    /// How long every thread may sleep behind a closed gate before the case is taken for one that hangs.
+    pub stall: Duration,
     /// Where `llaisys/backend.h` is, for plugins that are compiled here.
     pub include: PathBuf,
     /// This program, which runs cases and programs again in processes of their own.
@@ -90,6 +93,13 @@ impl Context {
     /// Whether the backend is part of the library.
     pub fn is_built_in(&self) -> bool {
         self.candidate.path.is_empty()
+    }
+
+    /// What a case gets, for another backend in the same process.
+    pub fn beside(&self, device_type: &str) -> Checked<&'static Context> {
+        let setup = Setup { device_type: device_type.to_owned(), ..self.setup.clone() };
+        let context = Context::new(setup, device_type).map_err(Stop::fail)?;
+        Ok(forever(context))
     }
 
     /// Whether the host may read device memory.

@@ -8,8 +8,18 @@ use crate::context::Context;
 use crate::outcome::Checked;
 use llaisys_runtime_core::api::Stream;
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
+
+/// How many gates of this process are closed.
+static CLOSED: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether a gate of this process is closed. While one is, a process in which every thread sleeps will
+/// sleep for ever: whoever was to open it waits as well.
+pub fn is_any_closed() -> bool {
+    CLOSED.load(Ordering::SeqCst) > 0
+}
 
 #[derive(Default)]
 struct State {
@@ -70,6 +80,7 @@ impl Gate {
         let launched = unsafe { context.x.launch_host_function(device, stream, stand, data) };
         context.ok(launched, "launch_host_function")?;
         let gate = Gate(shared);
+        CLOSED.fetch_add(1, Ordering::SeqCst);
         let inline = gate.0.state.lock().unwrap_or_else(PoisonError::into_inner).ran_in_the_caller;
         ensure!(
             !inline,
@@ -82,18 +93,22 @@ impl Gate {
     /// Puts a closed gate into a stream and waits until the stream stands at it.
     pub fn hold(context: &Context, device: i32, stream: Stream) -> Checked<Gate> {
         let gate = Gate::put(context, device, stream)?;
-        gate.0.wait_until(|state| state.reached);
+        gate.await_reached();
         Ok(gate)
     }
 
-    /// Whether the stream has come to the gate.
-    pub fn is_reached(&self) -> bool {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner).reached
+    /// Waits until the stream stands at the gate.
+    pub fn await_reached(&self) {
+        self.0.wait_until(|state| state.reached);
     }
 
     /// Lets the stream pass.
     pub fn open(&self) {
-        self.0.change(|state| state.open = true);
+        self.0.change(|state| {
+            if !std::mem::replace(&mut state.open, true) {
+                CLOSED.fetch_sub(1, Ordering::SeqCst);
+            }
+        });
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! It opens a `libllaisys_runtime.so` as a client does, asks it for the two tables of a device type and
 //! tries every clause that these can show. It knows no backend by name: what is expected follows from
-//! capabilities and properties. The one exception is `cases::nvidia_driver`, which tests the NVIDIA
-//! plugin against faults of a driver.
+//! capabilities and properties. Two exceptions: the area `nvidia_driver`, which tests the NVIDIA plugin
+//! against faults of a driver, and `cases::two_backends`, which has the CPU beside the one under test.
 //!
 //! | question | file |
 //! |---|---|
@@ -14,6 +14,9 @@
 //! | what does a case get? | `context` |
 //! | how is a stream held? | `gate` |
 //! | how is a call that waits watched? | `caller` |
+//! | how is a copy stopped half-way? | `held_page` |
+//! | which operations copy? | `way` |
+//! | has everything that could go on gone on? | `quiet` |
 //! | where does data come from, and who sees a byte too many? | `data`, `place`, `guarded` |
 //! | what stays until the end? | `forever` |
 //! | what runs in a process of its own? | `program` |
@@ -47,14 +50,17 @@ mod folder;
 mod forever;
 mod gate;
 mod guarded;
+mod held_page;
 pub mod library;
 mod needs;
 pub mod operations;
 mod place;
 mod plugin_file;
+mod quiet;
 pub mod report;
 pub mod runner;
 mod twelve;
+mod way;
 
 pub use case::{Area, Case};
 pub use context::{Context, Setup};

@@ -40,6 +40,9 @@ struct Arguments {
     /// Seconds that a case may take.
     #[arg(long, default_value_t = 180.0)]
     timeout: f32,
+    /// Seconds that every thread of a case may sleep while a gate is closed; longer is a TIMEOUT.
+    #[arg(long, default_value_t = 30.0)]
+    stall: f32,
     /// Cases that run at the same time (not with --in-process).
     #[arg(long, default_value_t = 1)]
     jobs: usize,
@@ -102,6 +105,7 @@ fn setup(arguments: &Arguments) -> Result<Setup, String> {
         seed: arguments.seed,
         quick: arguments.quick,
         timeout: Duration::from_secs_f32(arguments.timeout),
+        stall: Duration::from_secs_f32(arguments.stall),
         // A folder that is missing is the reason of a skip, not an error.
         include: absolute(&arguments.include).unwrap_or_else(|_| arguments.include.clone()),
         executable: std::env::current_exe().map_err(|error| error.to_string())?,

@@ -4,8 +4,8 @@
 use crate::context::Context;
 use crate::operations;
 use crate::outcome::{Checked, Stop};
-use llaisys_runtime_core::Status;
 use llaisys_runtime_core::api::Capabilities;
+use llaisys_runtime_core::{Status, device_type};
 use std::process::{Command, Stdio};
 
 /// Something that a case needs.
@@ -17,6 +17,8 @@ pub enum Need {
     OwnMemory,
     /// Device memory that the host may read.
     HostMemory,
+    /// The CPU's backend, beside another one under test.
+    CpuBeside,
     /// `launch_host_function`: gates are made of it.
     Gates,
     /// `stream_query`.
@@ -69,6 +71,7 @@ impl Need {
             Need::HostMemory if !context.host_memory() => {
                 Err(Stop::skip("device memory is not host memory (capability bit 0 is clear)"))
             }
+            Need::CpuBeside => cpu_beside(context),
             Need::Gates => operation(context, Capabilities::HOST_FUNCTIONS, "launch_host_function"),
             Need::StreamQuery => operation(context, Capabilities::STREAM_QUERY, "stream_query"),
             Need::DeviceInformation => {
@@ -121,6 +124,17 @@ fn operation(context: &Context, bit: Capabilities, name: &str) -> Checked {
         "the capability says that it is missing",
     )?;
     Err(Stop::not_supported(format!("the backend has no {name}")))
+}
+
+fn cpu_beside(context: &Context) -> Checked {
+    if context.device_type == device_type::CPU {
+        return Err(Stop::skip("the backend under test is the CPU (device type 0)"));
+    }
+    match context.library.device_count(device_type::CPU) {
+        Ok(0) => Err(Stop::skip("there is no CPU beside the backend (its count is 0)")),
+        Ok(_) => Ok(()),
+        Err(code) => fail!("the CPU beside the backend: expected a count, found {code:?}"),
+    }
 }
 
 fn compiler(context: &Context) -> Checked {

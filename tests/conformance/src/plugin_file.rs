@@ -9,8 +9,11 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The source of every plugin.
-const SOURCE: &str = include_str!("../plugins/plugin.c");
+/// The source of every plugin, and of one whose constructor uses the runtime.
+const SOURCES: [(&str, &str); 2] = [
+    ("plugin.c", include_str!("../plugins/plugin.c")),
+    ("constructor.c", include_str!("../plugins/constructor.c")),
+];
 
 /// Compiles plugins into a folder of the case's own.
 pub struct Workshop {
@@ -27,7 +30,9 @@ impl Workshop {
 
     /// An empty one in this folder.
     pub fn within(context: &'static Context, folder: Folder) -> Checked<Workshop> {
-        folder.write("plugin.c", SOURCE.as_bytes())?;
+        for (name, text) in SOURCES {
+            folder.write(name, text.as_bytes())?;
+        }
         Ok(Workshop { folder, context })
     }
 
@@ -47,7 +52,8 @@ impl Workshop {
     ) -> Checked<PathBuf> {
         let path = self.folder.file(file);
         let mut command = Command::new("cc");
-        command.args(["-shared", "-fPIC", "-O1", "-Wl,-z,defs", "-o"]).arg(&path).arg(source);
+        command.args(["-shared", "-fPIC", "-O1", "-fvisibility=hidden", "-Wl,-z,defs", "-o"]);
+        command.arg(&path).arg(source);
         command.arg("-I").arg(&self.context.setup.include);
         command.args(defines.iter().map(|define| format!("-D{define}"))).args(libraries);
         let output =

@@ -7,8 +7,10 @@
 use crate::case::Case;
 use crate::context::{Context, Setup};
 use crate::forever::forever;
+use crate::gate;
 use crate::outcome::{Checked, Outcome, Stop};
 use crate::program;
+use crate::quiet;
 use serde_json::{Value, json};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
@@ -34,6 +36,11 @@ const RESULT: &str = "llaisys-conformance-result ";
 /// How much longer than the case its process may live: starting, and the watchdog's own word.
 const GRACE: Duration = Duration::from_secs(15);
 
+/// How often the watchdog looks whether the case still moves.
+const GLANCE: Duration = Duration::from_millis(50);
+/// The processor time that a process in which every thread sleeps may use nevertheless.
+const AWAKE: Duration = Duration::from_millis(20);
+
 /// Runs the body of a case on this thread.
 fn attempt(case: &Case, setup: &Setup) -> Checked {
     let context = Context::new(setup.clone(), case.name).map_err(Stop::fail)?;
@@ -44,6 +51,31 @@ fn attempt(case: &Case, setup: &Setup) -> Checked {
     }
     (case.run)(context)?;
     context.clean("a failure that nobody asked for was left in the slot")
+}
+
+/// Waits for the case's result; the second part says that the watchdog has seen that none will come.
+fn await_result(
+    receive: &mpsc::Receiver<Checked>,
+    setup: &Setup,
+) -> (Result<Checked, RecvTimeoutError>, bool) {
+    let started = Instant::now();
+    let mut asleep: Option<(Instant, Duration)> = None;
+    while let Some(left) = setup.timeout.checked_sub(started.elapsed()) {
+        match receive.recv_timeout(left.min(GLANCE)) {
+            Err(RecvTimeoutError::Timeout) => {}
+            result => return (result, false),
+        }
+        let (since, used) = asleep.take().unwrap_or((Instant::now(), quiet::used_by_all()));
+        // Threads that wake up between two glances use time; the glances themselves use a little.
+        let idle = quiet::used_by_all().saturating_sub(used) < AWAKE + since.elapsed() / 20;
+        if gate::is_any_closed() && quiet::is_asleep() && idle {
+            if since.elapsed() >= setup.stall {
+                return (Err(RecvTimeoutError::Timeout), true);
+            }
+            asleep = Some((since, used));
+        }
+    }
+    (receive.recv_timeout(Duration::ZERO), false)
 }
 
 /// Runs a case in this process, with a watchdog.
@@ -61,12 +93,20 @@ pub fn run_here(case: &Case, setup: &Setup) -> Report {
         let _ = send.send(result);
     };
     let spawned = std::thread::Builder::new().name(case.name.to_owned()).spawn(body);
-    let result = match (&spawned, receive.recv_timeout(setup.timeout)) {
+    let (result, stalled) = await_result(&receive, setup);
+    let result = match (&spawned, result) {
         (Err(error), _) => Err(Stop::skip(format!("no thread is to be had: {error}"))),
         (_, Ok(result)) => result,
         (_, Err(RecvTimeoutError::Timeout)) => Err(Stop {
             outcome: Outcome::Timeout,
-            message: format!("not at its end after {} s", setup.timeout.as_secs_f32()),
+            message: match stalled {
+                true => format!(
+                    "a gate is closed and every thread of the process has been asleep for {} s: \
+                     a call waits that ought not to",
+                    setup.stall.as_secs_f32()
+                ),
+                false => format!("not at its end after {} s", setup.timeout.as_secs_f32()),
+            },
         }),
         (_, Err(RecvTimeoutError::Disconnected)) => Err(Stop::fail("the case's thread vanished")),
     };
@@ -106,6 +146,7 @@ pub fn run_apart(case: &Case, setup: &Setup) -> Report {
         .arg(&setup.library)
         .args(["--device-type", &setup.device_type, "--seed", &setup.seed.to_string()])
         .args(["--timeout", &setup.timeout.as_secs_f32().to_string(), "--run-case", case.name])
+        .args(["--stall", &setup.stall.as_secs_f32().to_string()])
         .arg("--include")
         .arg(&setup.include)
         .args(setup.quick.then_some("--quick"))

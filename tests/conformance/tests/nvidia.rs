@@ -54,6 +54,15 @@ fn without_pools_and_without_peers() {
 }
 
 #[test]
+fn with_pools_and_without_peers() {
+    // Then another device's memory is out of a plain copy's reach, and a detour is made.
+    let mut suite = suite();
+    suite.args(["--filter", "devices/", "--filter", "copies/", "--filter", "streams/"]);
+    suite.env("FAKE_CUDA_NO_PEER", "1");
+    support::assert_conforms(suite, 60);
+}
+
+#[test]
 fn when_destroyed_handles_come_back_at_once() {
     let mut suite = on_the_device(suite());
     suite.env("FAKE_CUDA_REUSE_HANDLES", "1").env("FAKE_CUDA_ABORT_ON_MISUSE", "1");

@@ -7,7 +7,7 @@
 pub mod atomic {
     pub use crate::futex;
     pub use loom::hint::spin_loop;
-    pub use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+    pub use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
     pub use loom::thread::yield_now;
 
     /// Loom's cell, which sees two threads that do not exclude each other.
@@ -41,6 +41,24 @@ pub mod futex;
 )]
 #[path = "../../../runtime-core/src/event_state.rs"]
 pub mod event_state;
+
+#[allow(
+    dead_code,
+    missing_docs,
+    clippy::new_without_default,
+    reason = "the product's file as it is"
+)]
+#[path = "../../../runtime-core/src/stream_state.rs"]
+pub mod stream_state;
+
+#[allow(
+    dead_code,
+    missing_docs,
+    clippy::new_without_default,
+    reason = "the product's file as it is"
+)]
+#[path = "../../../runtime-core/src/record.rs"]
+pub mod record;
 
 #[allow(
     dead_code,

@@ -8,6 +8,7 @@ use crate::gate::Gate;
 use crate::guarded::Guarded;
 use crate::outcome::Checked;
 use crate::place::{Block, Place};
+use crate::quiet::settle;
 use llaisys_runtime_core::api::{MemcpyKind, Stream};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,11 +70,7 @@ fn follows(context: &'static Context, first: Stream, second: Stream) -> Checked 
     let target = Guarded::new(context, Place::Pinned, length)?;
     let gate = Gate::hold(context, 0, first)?;
     context.enqueue(target.address(), source.address(), length, MemcpyKind::D2H, second)?;
-    // Give a stream that does not wait the time to show it.
-    for _ in 0..50 {
-        target.expect_untouched("a copy that has to wait for the other stream")?;
-        std::thread::yield_now();
-    }
+    target.expect_untouched("a copy that has to wait for the other stream")?;
     gate.open();
     context.wait(second)?;
     target.expect(&bytes, "after the gate opened")?;
@@ -102,10 +99,7 @@ fn a_blocking_stream_waits_for_the_default_stream(context: &'static Context) -> 
     let gate = Gate::hold(context, 0, Stream::DEFAULT)?;
     let late = context.stream()?;
     context.enqueue(target.address(), source.address(), 1000, MemcpyKind::D2H, late)?;
-    for _ in 0..50 {
-        target.expect_untouched("on a stream that was made while the default stream was held")?;
-        std::thread::yield_now();
-    }
+    target.expect_untouched("on a stream that was made while the default stream was held")?;
     gate.open();
     context.wait(late)?;
     target.expect(&bytes, "after the gate opened")?;
@@ -151,10 +145,8 @@ fn a_host_function_on_the_default_stream_follows_a_blocking_stream(
     // SAFETY: the flag is never freed.
     let launched = unsafe { context.x.launch_host_function(0, Stream::DEFAULT, set, data) };
     context.ok(launched, "launch_host_function")?;
-    for _ in 0..50 {
-        ensure!(!flag.load(Ordering::SeqCst), "it ran while a blocking stream was held");
-        std::thread::yield_now();
-    }
+    settle();
+    ensure!(!flag.load(Ordering::SeqCst), "it ran while a blocking stream was held");
     gate.open();
     context.wait(Stream::DEFAULT)?;
     ensure!(flag.load(Ordering::SeqCst), "it did not run");
@@ -171,10 +163,7 @@ fn the_default_stream_is_the_same_for_every_thread(context: &'static Context) ->
         context.enqueue(dst, src, length, MemcpyKind::D2H, Stream::DEFAULT)
     })?;
     other.join()?;
-    for _ in 0..50 {
-        target.expect_untouched("enqueued by another thread behind this thread's gate")?;
-        std::thread::yield_now();
-    }
+    target.expect_untouched("enqueued by another thread behind this thread's gate")?;
     gate.open();
     context.wait(Stream::DEFAULT)?;
     target.expect(&bytes, "after the gate opened")

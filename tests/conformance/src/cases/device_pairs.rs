@@ -20,6 +20,8 @@ cases! { Area::Devices;
     "C5" a_synchronous_copy_between_devices_follows_earlier_work_on_both [SecondDevice, Gates];
     "S4" work_runs_on_the_device_of_its_stream [SecondDevice, Gates];
     "S4" the_ordinal_beside_a_stream_does_not_move_it [SecondDevice, Gates];
+    "S1" a_held_stream_does_not_hold_up_another_ones_copy_to_the_second_device
+        [SecondDevice, Gates];
     "S2" null_names_the_default_stream_of_the_current_device [SecondDevice, Gates, StreamQuery];
 }
 
@@ -241,4 +243,29 @@ fn null_names_the_default_stream_of_the_current_device(context: &'static Context
     caller.expect_waiting("stream_synchronize(NULL) with device 1 current")?;
     gate.open();
     caller.join()
+}
+
+fn a_held_stream_does_not_hold_up_another_ones_copy_to_the_second_device(
+    context: &'static Context,
+) -> Checked {
+    let bytes = context.bytes(1, 4096);
+    let source = Block::filled(context, Place::Pinned, &bytes)?;
+    let (first, second) = (on(context, 1, &[0; 4096])?, on(context, 1, &[0; 4096])?);
+    context.set_device(0)?;
+    let (held, free) = (context.stream()?, context.stream()?);
+    let gate = Gate::hold(context, 0, held)?;
+    let (from, size) = (source.address(), bytes.len());
+    context.enqueue(first.address(), from, size, MemcpyKind::H2D, held)?;
+    let target = second.address();
+    let caller = Caller::start(move || {
+        context.enqueue(target, from, size, MemcpyKind::H2D, free)?;
+        context.wait(free)
+    })?;
+    caller.join()?;
+    ensure!(second.content()? == bytes, "the copy of the stream that nobody holds");
+    gate.open();
+    context.wait(held)?;
+    ensure!(first.content()? == bytes, "the copy of the stream that was held");
+    context.destroy(held)?;
+    context.destroy(free)
 }

@@ -136,22 +136,40 @@ fn a_fill_keeps_its_place_in_the_stream(context: &'static Context) -> Checked {
 }
 
 fn a_fill_does_not_wait_and_reads_its_pattern_at_once(context: &'static Context) -> Checked {
-    let stream = context.stream()?;
+    let (stream, other) = (context.stream()?, context.stream()?);
+    let size = 1600;
+    let before = context.bytes(1, size);
+    let target = Block::device(context, size)?;
+    // What is in the target now, read by a stream that is not held.
+    let now = || {
+        let seen = Block::pinned(context, size)?;
+        context.enqueue(seen.address(), target.address(), size, MemcpyKind::D2H, other)?;
+        context.wait(other)?;
+        seen.content()
+    };
     for unit in [1, 2, 4, 8, 16] {
-        let target = Guarded::new(context, Place::Device, 1600)?;
-        let seen = Guarded::new(context, Place::Pinned, 1600)?;
+        context.copy(target.address(), Address::of(&before), size, MemcpyKind::H2D)?;
+        let seen = Guarded::new(context, Place::Pinned, size)?;
         let mut local = pattern(unit);
         let gate = Gate::hold(context, 0, stream)?;
-        let answer = context.x.memset_async(0, target.address(), &local, 1600, stream);
+        let answer = context.x.memset_async(0, target.address(), &local, size as u64, stream);
         context.ok(answer, "memset_async")?;
         local.fill(0xff);
-        context.enqueue(seen.address(), target.address(), 1600, MemcpyKind::D2H, stream)?;
+        // Held where the fill is done and nothing else: a fill that comes too late is seen as well.
+        let behind = Gate::put(context, 0, stream)?;
+        context.enqueue(seen.address(), target.address(), size, MemcpyKind::D2H, stream)?;
         seen.expect_untouched("behind a closed gate")?;
+        ensure!(now()? == before, "a fill behind a closed gate was done");
         gate.open();
+        behind.await_reached();
+        let filled = repeated(&pattern(unit), size);
+        ensure!(now()? == filled, "the stream has passed the fill, and the fill is not there");
+        behind.open();
         context.wait(stream)?;
-        seen.expect(&repeated(&pattern(unit), 1600), "a pattern that changed after the call")?;
+        seen.expect(&filled, "a pattern that changed after the call")?;
     }
-    context.destroy(stream)
+    context.destroy(stream)?;
+    context.destroy(other)
 }
 
 fn a_synchronous_fill_follows_earlier_work(context: &'static Context) -> Checked {

@@ -24,7 +24,7 @@ programs![fork_and_work, fork_among_threads, fork_with_held_work, fork_and_free,
 
 /// Forks, runs the body in the child, and waits for it. The child's exit code is 0 when the body
 /// found everything right.
-fn in_a_child(body: impl FnOnce() -> Checked) -> Checked {
+pub(super) fn in_a_child(body: impl FnOnce() -> Checked) -> Checked {
     // SAFETY: the child runs nothing but `body`, which keeps to what a child may do (calls of the
     // runtime under test, which promises to work after a fork), and ends with `_exit`.
     let child = unsafe { libc::fork() };
@@ -63,7 +63,7 @@ fn in_a_child(body: impl FnOnce() -> Checked) -> Checked {
 }
 
 /// In a child: the backend works, or everything that is no free answers `FORKED`.
-fn works_or_is_told(context: &'static Context) -> Checked {
+pub(super) fn works_or_is_told(context: &'static Context) -> Checked {
     // The parent's threads are not here; what they left unread is.
     let _ = context.failure()?;
     let pointer = context.t.malloc_device(4096);
@@ -101,7 +101,7 @@ fn works_or_is_told(context: &'static Context) -> Checked {
 }
 
 /// The CPU works in every child.
-fn the_cpu_works(context: &'static Context) -> Checked {
+pub(super) fn the_cpu_works(context: &'static Context) -> Checked {
     let cpu = context.library.twelve(0).map_err(crate::outcome::Stop::fail)?;
     let bytes = context.bytes(7, 1000);
     let mut back = vec![0; 1000];

@@ -10,6 +10,7 @@ use crate::gate::Gate;
 use crate::guarded::Guarded;
 use crate::outcome::Checked;
 use crate::place::{Block, Place};
+use crate::quiet::settle;
 use llaisys_runtime_core::Status;
 use llaisys_runtime_core::api::{HostFunction, MemcpyKind, Stream};
 use std::ffi::c_void;
@@ -71,6 +72,7 @@ fn each_runs_once_in_the_order_of_its_stream(context: &'static Context) -> Check
         for number in 0..500 {
             launch(context, on, note, forever(Step { number, list }))?;
         }
+        settle();
         ensure!(
             list.lock().unwrap_or_else(PoisonError::into_inner).is_empty(),
             "functions behind a closed gate ran"
@@ -132,9 +134,7 @@ fn it_sees_what_came_before_and_holds_up_what_comes_after(context: &'static Cont
     launch(context, stream, look, looked)?;
     let gate = Gate::put(context, 0, stream)?;
     context.enqueue(to, two.address(), length, MemcpyKind::D2H, stream)?;
-    while !gate.is_reached() {
-        std::thread::yield_now();
-    }
+    gate.await_reached();
     target.expect(&first, "while a function holds the stream")?;
     gate.open();
     context.wait(stream)?;

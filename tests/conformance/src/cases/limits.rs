@@ -1,5 +1,6 @@
 //! Very large copies and very many operations (M3, S6).
 
+use crate::address::Address;
 use crate::case::Area;
 use crate::context::Context;
 use crate::outcome::{Checked, Stop};
@@ -119,7 +120,7 @@ fn a_hundred_thousand_pageable_copies_without_a_synchronize(context: &'static Co
     let mut bytes = context.bytes(1, size);
     for round in 0..context.times(100_000) {
         bytes[round % size] ^= 0x5a;
-        let from = crate::address::Address::of(&bytes);
+        let from = Address::of(&bytes);
         context.t.enqueue(device.address(), from, size, MemcpyKind::H2D, stream);
     }
     context.clean("a hundred thousand copies from pageable memory")?;

@@ -214,13 +214,16 @@ fn pinned_memory_of_one_backend_serves_another(context: &'static Context) -> Che
 fn a_million_small_allocations(context: &'static Context) -> Checked {
     let before = crate::data::resident_bytes();
     let mut rng = context.rng();
-    for _ in 0..context.times(1_000_000) {
+    let rounds = context.times(1_000_000);
+    for round in 1..=rounds {
         let pointer = context.t.malloc_device(1 + rng.below(2048));
         ensure!(!pointer.is_null(), "malloc_device found NULL");
         context.t.free_device(pointer);
+        // Looked at on the way as well, so that a leak is known before the memory is gone.
+        if round % 50_000 == 0 || round == rounds {
+            let grown = crate::data::resident_bytes().saturating_sub(before);
+            ensure!(grown < 256 << 20, "{round} small blocks, all freed, keep {grown} bytes");
+        }
     }
-    context.clean("a million allocations and frees")?;
-    let grown = crate::data::resident_bytes().saturating_sub(before);
-    ensure!(grown < 256 << 20, "a million small blocks, all freed, keep {grown} bytes");
-    Ok(())
+    context.clean("a million allocations and frees")
 }

@@ -4,33 +4,41 @@ use crate::case::Case;
 use crate::program::Program;
 
 mod accounting;
+mod allocator;
 mod async_copies;
 mod batched_copies;
 mod capabilities;
 mod concurrency;
 mod copies;
+mod copies_half_way;
 mod default_stream;
 mod device_pairs;
 mod devices;
 mod elapsed;
 mod errors;
+mod errors_at_exit;
 mod events;
 mod exit;
 mod fills;
 mod fork;
+mod fork_in_host_function;
 mod free;
+mod held_streams;
 mod host_functions;
+mod library_folder;
 mod limits;
 mod managed_memory;
 mod memory;
 mod nvidia_driver;
 mod nvidia_failures;
+mod nvidia_recovery;
 mod nvidia_start;
 mod out_of_memory;
 mod pitched_copies;
 mod plugin_abi;
 mod plugin_failures;
 mod plugin_files;
+mod plugin_refusals;
 mod plugin_search;
 mod pointers_and_links;
 mod properties;
@@ -40,18 +48,21 @@ mod slots;
 mod stream_kinds;
 mod stream_memory;
 mod streams;
+mod two_backends;
 
 /// Every case, area by area.
 pub fn all() -> Vec<Case> {
-    let lists: [&[Case]; 37] = [
+    let lists: &[&[Case]] = &[
         devices::CASES,
         properties::CASES,
         device_pairs::CASES,
         pointers_and_links::CASES,
         errors::CASES,
+        errors_at_exit::CASES,
         out_of_memory::CASES,
         memory::CASES,
         free::CASES,
+        allocator::CASES,
         limits::CASES,
         stream_memory::CASES,
         managed_memory::CASES,
@@ -61,8 +72,10 @@ pub fn all() -> Vec<Case> {
         fills::CASES,
         pitched_copies::CASES,
         batched_copies::CASES,
+        two_backends::CASES,
         streams::CASES,
         default_stream::CASES,
+        held_streams::CASES,
         stream_kinds::CASES,
         events::CASES,
         elapsed::CASES,
@@ -71,37 +84,47 @@ pub fn all() -> Vec<Case> {
         accounting::CASES,
         capabilities::CASES,
         concurrency::CASES,
+        copies_half_way::CASES,
         exit::CASES,
         fork::CASES,
+        fork_in_host_function::CASES,
         signals::CASES,
         plugin_files::CASES,
+        plugin_refusals::CASES,
         plugin_search::CASES,
+        library_folder::CASES,
         plugin_abi::CASES,
         plugin_failures::CASES,
         nvidia_start::CASES,
         nvidia_driver::CASES,
         nvidia_failures::CASES,
+        nvidia_recovery::CASES,
     ];
     lists.concat()
 }
 
 /// Every program that a case runs in a process of its own.
 pub fn programs() -> Vec<Program> {
-    let lists: [&[Program]; 14] = [
+    let lists: [&[Program]; 19] = [
         devices::PROGRAMS,
         out_of_memory::PROGRAMS,
         streams::PROGRAMS,
         slots::PROGRAMS,
         capabilities::PROGRAMS,
         concurrency::PROGRAMS,
+        copies_half_way::PROGRAMS,
+        errors_at_exit::PROGRAMS,
         exit::PROGRAMS,
         fork::PROGRAMS,
+        fork_in_host_function::PROGRAMS,
         signals::PROGRAMS,
         plugin_files::PROGRAMS,
+        library_folder::PROGRAMS,
         plugin_abi::PROGRAMS,
         plugin_failures::PROGRAMS,
         nvidia_driver::PROGRAMS,
         nvidia_failures::PROGRAMS,
+        nvidia_recovery::PROGRAMS,
     ];
     lists.concat()
 }

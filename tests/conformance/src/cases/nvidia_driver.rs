@@ -12,7 +12,7 @@ use crate::program::{Bare, Launch};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use llaisys_runtime_core::Status;
 use llaisys_runtime_core::api::{MemcpyKind, UNKNOWN_BYTES};
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -51,10 +51,10 @@ pub(super) fn launch(context: &'static Context, program: &str) -> Launch {
 }
 
 /// The fake driver's own functions.
-struct Fake(Library);
+pub(super) struct Fake(Library);
 
 impl Fake {
-    fn open() -> Checked<Fake> {
+    pub(super) fn open() -> Checked<Fake> {
         // SAFETY: the driver that the plugin opens too.
         let library = unsafe { Library::open(Some(driver()), RTLD_NOW | RTLD_LOCAL) };
         Ok(Fake(library.map_err(|error| Stop::skip(error.to_string()))?))
@@ -71,11 +71,31 @@ impl Fake {
     }
 
     /// What one of its counters says.
-    fn count(&self, name: &str) -> Checked<i64> {
+    pub(super) fn count(&self, name: &str) -> Checked<i64> {
         // SAFETY: the counters take nothing and return a number.
         let counter: unsafe extern "C" fn() -> i64 = unsafe { self.function(name) }?;
         // SAFETY: as above.
         Ok(unsafe { counter() })
+    }
+
+    /// How often a function of the driver was called.
+    pub(super) fn calls(&self, name: &CStr) -> Checked<i64> {
+        // SAFETY: the type is that of the fake's function.
+        let calls: unsafe extern "C" fn(*const c_char) -> i64 =
+            unsafe { self.function("fakecuda_call_count") }?;
+        // SAFETY: the name is a text.
+        Ok(unsafe { calls(name.as_ptr()) })
+    }
+
+    /// Has the `nth` call of a function from now on fail with a code; 0 stands for every call, and code 0
+    /// takes that back.
+    pub(super) fn fail(&self, name: &CStr, nth: u64, code: i32) -> Checked {
+        // SAFETY: the type is that of the fake's function.
+        let fail: unsafe extern "C" fn(*const c_char, u64, i32) -> i32 =
+            unsafe { self.function("fakecuda_fail") }?;
+        // SAFETY: the name is a text.
+        ensure_eq!(unsafe { fail(name.as_ptr(), nth, code) }, 0, "fakecuda_fail({name:?})");
+        Ok(())
     }
 }
 
@@ -348,20 +368,14 @@ fn fork_after_use(bare: &Bare) -> Checked<i32> {
     let context = bare.context()?;
     let fake = Fake::open()?;
     round_trip(context)?;
-    let name = CString::new("cuMemFree").map_err(|_| Stop::fail("a name"))?;
-    // SAFETY: the type is that of the fake's function.
-    let calls: unsafe extern "C" fn(*const c_char) -> i64 =
-        unsafe { fake.function("fakecuda_call_count") }?;
-    // SAFETY: the name is a text.
-    let before = unsafe { calls(name.as_ptr()) };
+    let before = fake.calls(c"cuMemFree")?;
     let block = Block::device(context, 64)?;
     // SAFETY: the child makes a few calls and ends with `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let told = context.x.malloc_device(0, 64).map(drop);
         let freed = context.x.free_device(0, block.address());
-        // SAFETY: the name is a text.
-        let after = unsafe { calls(name.as_ptr()) };
+        let after = fake.calls(c"cuMemFree").unwrap_or(i64::MAX);
         let right = told == Err(Code::from(Status::Forked)) && freed.is_ok() && after <= before + 1;
         // SAFETY: ends the child without handlers.
         unsafe { libc::_exit(if right { 0 } else { 1 }) };

@@ -18,13 +18,11 @@ cases! { Area::Plugins;
     "P2" a_file_that_is_no_library_is_refused [Compiler];
     "P2" a_library_for_another_machine_is_refused [Compiler];
     "P2" a_library_that_is_cut_off_is_refused [Compiler];
-    "P2" a_library_whose_dependency_is_missing_is_refused_by_name [Compiler];
     "P2" a_library_without_the_symbol_is_refused [Compiler];
     "P2" a_descriptor_that_is_null_or_no_descriptor_is_refused [Compiler];
     "P2" a_name_that_is_none_is_refused [Compiler];
     "P2" a_device_type_that_is_none_is_refused [Compiler];
     "P2" a_path_that_leads_to_no_file_is_refused [Compiler];
-    "P2" the_broken_ones_harm_nobody_and_each_has_its_own_reason [Compiler];
     "P2" one_that_was_asked_for_by_name_and_fails_is_an_error [Compiler];
     "P2" the_same_file_by_a_link_is_loaded_once [Compiler];
     "P2" loading_a_thousand_times_loads_once [Compiler];
@@ -92,6 +90,11 @@ fn answer(bare: &Bare, library: &crate::library::Library, command: &str) -> Chec
             let code = failure.as_ref().map_or(0, |failure| failure.code.0);
             let code = if code == 0 && bytes != back { -1 } else { code };
             Ok(json!({ "code": code, "message": failure.map(|failure| failure.message) }))
+        }
+        "copy" => {
+            let (from, to) = rest.split_once('=').unwrap_or_default();
+            let copied = std::fs::copy(from, to).map_err(|error| Stop::fail(error.to_string()))?;
+            Ok(json!({ "bytes": copied }))
         }
         // SAFETY: reads the auxiliary vector.
         "secure" => Ok(json!({ "secure": unsafe { libc::getauxval(libc::AT_SECURE) } })),
@@ -181,20 +184,6 @@ fn a_library_that_is_cut_off_is_refused(context: &'static Context) -> Checked {
     Ok(())
 }
 
-fn a_library_whose_dependency_is_missing_is_refused_by_name(context: &'static Context) -> Checked {
-    let shop = Workshop::new(context)?;
-    let source =
-        shop.folder.write("needed.c", b"int needed(void); int needed(void) { return 1; }")?;
-    let needed = shop.compile("libneeded-by-it.so", &source, &[], &[])?;
-    let user = shop.folder.write(
-        "user.c",
-        b"#include \"plugin.c\"\nint needed(void); int use(void); int use(void) { return needed(); }",
-    )?;
-    let plugin = shop.compile("user.so", &user, &[], &[&needed])?;
-    std::fs::remove_file(&needed).map_err(|error| Stop::skip(error.to_string()))?;
-    refused(&shop, &plugin, Status::BackendRefused, "libneeded-by-it.so")
-}
-
 fn a_library_without_the_symbol_is_refused(context: &'static Context) -> Checked {
     let shop = Workshop::new(context)?;
     let plugin = shop.plugin("other.so", &["QUERY=somethingElse"])?;
@@ -242,39 +231,6 @@ fn a_path_that_leads_to_no_file_is_refused(context: &'static Context) -> Checked
     refused(&shop, &dangling, status, "")?;
     refused(&shop, Path::new(""), status, "")?;
     refused(&shop, Path::new("/dev/null"), status, "")
-}
-
-fn the_broken_ones_harm_nobody_and_each_has_its_own_reason(context: &'static Context) -> Checked {
-    let shop = Workshop::new(context)?;
-    let all = [
-        shop.folder.write("empty.so", b"")?,
-        shop.folder.write("text.so", b"a text, and no library of any kind")?,
-        patched(&shop, "machine.so", 18, &[243, 0])?,
-        shop.plugin("other.so", &["QUERY=somethingElse"])?,
-        shop.plugin("null.so", &["ANSWER=NULL"])?,
-        shop.plugin("magic.so", &["MAGIC=1"])?,
-        shop.plugin("major.so", &["MAJOR=99"])?,
-        shop.plugin("lie.so", &["ENTRY_stream_query=NULL"])?,
-        shop.folder.file("missing.so"),
-        shop.plugin("good.so", &["NAME=\"good\""])?,
-    ];
-    let list: Vec<String> = all.iter().map(|path| path.display().to_string()).collect();
-    let launch = shop.launch("survey").env("LLAISYS_BACKENDS", list.join(":"));
-    let survey = shop.survey(launch, &["candidates", "use=32", "cpu", "count=1"])?;
-    let records = survey.candidates(0)?;
-    ensure_eq!(records.len(), all.len(), "the number of records ({records:?})");
-    let mut reasons = HashSet::new();
-    for (record, path) in records.iter().zip(&list) {
-        ensure_eq!(record["path"].as_str(), Some(path.as_str()), "the order of the records");
-        ensure!(reasons.insert(record["message"].to_string()), "{record}: a reason twice");
-        ensure!(record["message"] != "", "{record}: no reason");
-        let good = path.ends_with("good.so");
-        ensure_eq!(record["code"] == 0, good, "whether {path} is in use ({record})");
-    }
-    survey.expect(1, Status::Success, "").map_err(|stop| stop.at("the good one"))?;
-    survey.expect_cpu(2)?;
-    ensure_eq!(survey.number(3, "count")?, 0, "the devices of a type that nobody serves");
-    Ok(())
 }
 
 fn one_that_was_asked_for_by_name_and_fails_is_an_error(context: &'static Context) -> Checked {

@@ -150,11 +150,7 @@ fn a_relative_path_is_never_loaded(context: &'static Context) -> Checked {
 fn nothing_is_opened_before_somebody_asks(context: &'static Context) -> Checked {
     let shop = Workshop::new(context)?;
     // A plugin whose constructor ends the process: whoever opens it is gone.
-    let deadly = shop.folder.write(
-        "deadly.c",
-        b"#include <stdlib.h>\n__attribute__((constructor)) static void die(void) { _Exit(66); }",
-    )?;
-    let deadly = shop.compile("deadly.so", &deadly, &[], &[])?;
+    let deadly = shop.plugin("deadly.so", &["CONSTRUCTOR=_Exit(66)"])?;
     let launch = shop.launch("survey").env("LLAISYS_BACKENDS", &deadly);
     // The built-in backend, and numbers of types, need no plugin.
     let survey = shop.survey(launch, &["cpu", "count=0", "table=0", "name=1"])?;

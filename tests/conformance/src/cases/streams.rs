@@ -12,7 +12,7 @@ use crate::outcome::Checked;
 use crate::place::{Block, Place};
 use crate::program::Bare;
 use llaisys_runtime_core::Status;
-use llaisys_runtime_core::api::{MemcpyKind, Stream};
+use llaisys_runtime_core::api::{Capabilities, MemcpyKind, Stream};
 use std::collections::HashSet;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -187,14 +187,19 @@ fn refused_everywhere(context: &'static Context, stream: Stream) -> Checked {
     context.answered(context.x.memcpy_async(0, copy, stream), "memcpy_async", status, "none")?;
     context.answered(context.x.stream_synchronize(0, stream), "stream_synchronize", status, "")?;
     context.answered(context.x.destroy_stream(0, stream), "destroy_stream", status, "no stream")?;
-    context.answered(context.x.stream_query(0, stream), "stream_query", status, "no stream")?;
+    // What the backend does not have says so whatever the stream is.
+    let unless_missing =
+        |group| if context.capabilities.contains(group) { status } else { Status::NotSupported };
+    let right = unless_missing(Capabilities::STREAM_QUERY);
+    context.answered(context.x.stream_query(0, stream), "stream_query", right, "no stream")?;
     static RAN: AtomicBool = AtomicBool::new(false);
     unsafe extern "C" fn ran(_: *mut c_void) {
         RAN.store(true, Ordering::SeqCst);
     }
     // SAFETY: `ran` may be called from anywhere.
     let launched = unsafe { context.x.launch_host_function(0, stream, ran, std::ptr::null_mut()) };
-    context.answered(launched, "launch_host_function", status, "no stream")?;
+    let right = unless_missing(Capabilities::HOST_FUNCTIONS);
+    context.answered(launched, "launch_host_function", right, "no stream")?;
     ensure!(!RAN.load(Ordering::SeqCst), "a function of a launch that was refused ran");
     target.expect_untouched("the destination of copies that were refused")
 }

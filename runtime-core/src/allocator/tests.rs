@@ -1,0 +1,260 @@
+//! A pool against a model: random allocations and frees, with work that begins and ends in between.
+//!
+//! The model knows of every 256 bytes who has them and behind which work they were freed, so it finds two
+//! blocks that share a byte, and a block that is handed out while earlier work is not done (M4).
+
+use super::block::Block;
+use super::quarantine::{Fence, Mark};
+use super::{Backing, LARGEST, Pool, SEGMENT};
+use crate::accounting::Account;
+use crate::api::{Event, Ordinal, Stream};
+use crate::error::{Error, Result};
+use crate::lock::Mutex;
+use crate::status::Status;
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+/// A backend with one clock: work that was enqueued is done when `done` has come as far.
+struct Clock {
+    now: AtomicUsize,
+    done: AtomicUsize,
+    /// Answers of `fence` that are `Unknown` before the next one that is not.
+    unknown: AtomicUsize,
+    segments: Mutex<HashMap<usize, usize>>,
+    most: usize,
+}
+
+impl Clock {
+    fn new(most: usize) -> &'static Clock {
+        Box::leak(Box::new(Clock {
+            now: AtomicUsize::new(0),
+            done: AtomicUsize::new(0),
+            unknown: AtomicUsize::new(0),
+            segments: Mutex::new(HashMap::new()),
+            most,
+        }))
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.now.load(SeqCst) == self.done.load(SeqCst)
+    }
+
+    fn held(&self) -> usize {
+        self.segments.lock().values().sum()
+    }
+}
+
+fn layout(size: usize) -> Layout {
+    Layout::from_size_align(size, 256).expect("a size that exists")
+}
+
+impl Backing for Clock {
+    fn reserve(&self, _: Ordinal, size: usize) -> Result<usize> {
+        if self.held() + size > self.most {
+            return Err(Error::new(Status::OutOfMemory, "the most is held"));
+        }
+        // SAFETY: the size is not 0.
+        let base = unsafe { alloc(layout(size)) } as usize;
+        self.segments.lock().insert(base, size);
+        Ok(base)
+    }
+
+    fn release(&self, _: Ordinal, base: usize) {
+        let size = self.segments.lock().remove(&base).expect("a segment is given back once");
+        // SAFETY: from `reserve`, with this size, and out of the list.
+        unsafe { dealloc(base as *mut u8, layout(size)) };
+    }
+
+    fn fence(&self) -> Fence {
+        if self.unknown.load(SeqCst) > 0 {
+            self.unknown.fetch_sub(1, SeqCst);
+            return Fence::Unknown;
+        }
+        self.fence_of(0, Stream::DEFAULT)
+    }
+
+    fn fence_of(&self, device: Ordinal, _: Stream) -> Fence {
+        if self.is_at_rest() {
+            return Fence::Over;
+        }
+        let event = Event(self.now.load(SeqCst) as *mut c_void);
+        Fence::Until(vec![Arc::new(Mark { device, event })])
+    }
+
+    fn pass(&self, marks: &mut Vec<Arc<Mark>>, wait: bool) -> bool {
+        if wait {
+            self.done.store(self.now.load(SeqCst), SeqCst);
+        }
+        marks.retain(|mark| mark.event.0 as usize > self.done.load(SeqCst));
+        marks.is_empty()
+    }
+}
+
+/// What is known of 256 bytes.
+#[derive(Clone, Copy)]
+enum Cell {
+    Live,
+    FreedAt(usize),
+}
+
+fn pool(owner: i32) -> &'static Pool {
+    let account: &'static Account = Box::leak(Box::default());
+    Box::leak(Box::new(Pool::new(owner, 0, true, account)))
+}
+
+fn cells(base: usize, size: usize) -> impl Iterator<Item = usize> {
+    base / 256..(base + size).div_ceil(256)
+}
+
+fn free(pool: &'static Pool, clock: &'static Clock, base: usize, owner: i32) {
+    let claimed = Block::claim(base, owner).expect("it is live");
+    assert!(Block::claim(base, owner).is_none(), "a second free finds nothing");
+    pool.free(claimed, clock.is_at_rest(), clock);
+}
+
+#[test]
+fn no_two_live_blocks_overlap_and_none_comes_back_before_the_work_before_its_free_is_done() {
+    const OWNER: i32 = 51;
+    let (pool, clock) = (pool(OWNER), Clock::new(1 << 30));
+    let mut state = 7_u64;
+    let mut below = move |limit: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+        (state >> 33) as usize % limit
+    };
+    let mut known = HashMap::<usize, Cell>::new();
+    let mut live = Vec::<(usize, usize)>::new();
+    let key = (Stream(0x1000 as *mut c_void), 3);
+    for round in 0..12_000 {
+        match below(100) {
+            0..52 => {
+                let magnitude = 6 + below(15);
+                let size = 1 + (1 << magnitude) + below(1 << magnitude);
+                let base = match pool.take(size) {
+                    Some(pointer) => pointer as usize,
+                    None => {
+                        let block = pool.allocate(size, clock).expect("there is memory");
+                        pool.count(size);
+                        block.hand_out(size) as usize
+                    }
+                };
+                assert_eq!(base % 256, 0);
+                let done = clock.done.load(SeqCst);
+                for cell in cells(base, size) {
+                    match known.insert(cell, Cell::Live) {
+                        Some(Cell::Live) => panic!("round {round}: {base:#x} is in use"),
+                        Some(Cell::FreedAt(then)) => assert!(
+                            then <= done,
+                            "round {round}: freed behind {then}, handed out at {done}"
+                        ),
+                        None => {}
+                    }
+                }
+                live.push((base, size));
+            }
+            52..94 if !live.is_empty() => {
+                let (base, size) = live.swap_remove(below(live.len()));
+                let now = clock.now.load(SeqCst);
+                cells(base, size).for_each(|cell| _ = known.insert(cell, Cell::FreedAt(now)));
+                let inner = Block::claim(base + 128, OWNER);
+                assert!(inner.is_none(), "an inner pointer is no block");
+                if below(5) == 0 {
+                    let claimed = Block::claim(base, OWNER).expect("it is live");
+                    pool.uncount(claimed.size);
+                    pool.free_on(claimed.block, key, clock);
+                } else {
+                    free(pool, clock, base, OWNER);
+                }
+            }
+            94 | 95 => _ = clock.now.fetch_add(1, SeqCst),
+            96 => clock.done.store(clock.now.load(SeqCst), SeqCst),
+            97 => clock.unknown.store(below(4), SeqCst),
+            98 if below(20) == 0 => pool.trim(below(8 << 20), clock),
+            98 if below(20) == 1 => pool.end_lane(key),
+            _ => {}
+        }
+        let used: usize = live.iter().map(|(_, size)| size).sum();
+        if round % 1000 == 0 {
+            let counted = pool.account().statistics(0);
+            assert_eq!((counted.used, counted.live), (used as u64, live.len() as u64));
+            assert_eq!(pool.reserved(), clock.held());
+        }
+    }
+    for (base, _) in live.drain(..) {
+        free(pool, clock, base, OWNER);
+    }
+    clock.done.store(clock.now.load(SeqCst), SeqCst);
+    clock.unknown.store(0, SeqCst);
+    pool.trim(0, clock);
+    pool.trim(0, clock);
+    assert_eq!((pool.reserved(), clock.held()), (0, 0), "all of it went back: {}", pool.report());
+}
+
+#[test]
+fn a_thread_that_ends_gives_its_blocks_and_its_counts_back() {
+    const OWNER: i32 = 52;
+    let (pool, clock) = (pool(OWNER), Clock::new(64 << 20));
+    for at_rest in [true, false] {
+        clock.now.fetch_add(usize::from(!at_rest), SeqCst);
+        let allocate_and_free = || {
+            let blocks: Vec<usize> = (0..100)
+                .map(|number| {
+                    let block = pool.allocate(1000 + number, clock).expect("there is memory");
+                    pool.count(1000 + number);
+                    block.hand_out(1000 + number) as usize
+                })
+                .collect();
+            blocks.into_iter().for_each(|base| free(pool, clock, base, OWNER));
+        };
+        std::thread::spawn(allocate_and_free).join().expect("no panic");
+    }
+    let now = pool.account().statistics(0);
+    assert_eq!((now.used, now.live, now.allocations), (0, 0, 200));
+    clock.done.store(clock.now.load(SeqCst), SeqCst);
+    pool.trim(0, clock);
+    assert_eq!(clock.held(), 0, "{}", pool.report());
+}
+
+#[test]
+fn memory_that_waits_for_work_is_waited_for_when_there_is_no_other() {
+    const OWNER: i32 = 53;
+    let (pool, clock) = (pool(OWNER), Clock::new(2 * SEGMENT));
+    let size = SEGMENT;
+    let hand_out = || {
+        let block = pool.allocate(size, clock)?;
+        pool.count(size);
+        Ok::<usize, Error>(block.hand_out(size) as usize)
+    };
+    let (one, two) = (hand_out().expect("the first"), hand_out().expect("the second"));
+    assert_eq!(hand_out().map_err(|error| error.status()), Err(Status::OutOfMemory));
+    clock.now.fetch_add(1, SeqCst);
+    free(pool, clock, one, OWNER);
+    pool.trim(0, clock);
+    assert_eq!(hand_out().map_err(|error| error.status()), Err(Status::OutOfMemory));
+    assert_eq!(pool.waiting_bytes(), size);
+    assert!(pool.wait(clock), "something waits");
+    let again = hand_out().expect("what was waited for");
+    assert!(!pool.wait(clock), "nothing waits any more");
+    free(pool, clock, again, OWNER);
+    free(pool, clock, two, OWNER);
+    assert!(size < LARGEST);
+}
+
+#[test]
+fn what_a_stream_freed_it_has_again_and_nobody_else_has() {
+    const OWNER: i32 = 54;
+    let (pool, clock) = (pool(OWNER), Clock::new(64 << 20));
+    let (mine, reborn) = ((Stream(0x40 as *mut c_void), 1), (Stream(0x40 as *mut c_void), 2));
+    clock.now.fetch_add(1, SeqCst);
+    let base = pool.allocate(5000, clock).expect("there is memory").hand_out(5000) as usize;
+    let claimed = Block::claim(base, OWNER).expect("it is live");
+    pool.free_on(claimed.block, mine, clock);
+    assert!(pool.take_of(reborn, 5000).is_none(), "another life of the handle");
+    assert!(pool.take_of(mine, 500).is_none(), "another class");
+    let others: Vec<Block> =
+        (0..200).map(|_| pool.allocate(5000, clock).expect("there is memory")).collect();
+    assert!(others.iter().all(|block| block.base() != base));
+    assert_eq!(pool.take_of(mine, 5000).map(Block::base), Some(base));
+}

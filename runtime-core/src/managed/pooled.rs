@@ -1,0 +1,473 @@
+//! Device memory from the pools of `allocator`: who is asked what is still pending, and when memory is
+//! short.
+//!
+//! Rule (contract M4): what a freed block waits for is the end of everything that was enqueued, on any
+//! stream of the backend and on the default streams that can have work. A mark is an event on the stream
+//! itself. The default stream's is on a private blocking stream without work: there it waits for the
+//! default stream and holds up nobody, while one on the default stream would tie all blocking streams
+//! together.
+
+use super::Managed;
+use crate::allocator::block::{Block, Claimed};
+use crate::allocator::quarantine::{Fence, Mark};
+use crate::allocator::sources::{DEVICES, Source, Sources};
+use crate::allocator::{self, Backing, Pool};
+use crate::api::*;
+use crate::error::{Error, Result};
+use crate::host_function;
+use crate::lock::{ForkLock, Mutex};
+use crate::status::Status;
+use crate::streams::LiveStream;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+/// The pools of a backend, and what they ask it with.
+pub struct Pools {
+    /// Device memory comes from pools. Never changes.
+    are_on: bool,
+    /// They give out nothing any more: in the child of a fork that has no driver.
+    are_closed: AtomicBool,
+    pools: [AtomicPtr<Pool>; DEVICES],
+    /// Held by whoever makes a pool or a private stream.
+    making: Mutex<()>,
+    /// For each device, its private blocking stream.
+    private_streams: [AtomicPtr<c_void>; DEVICES],
+    sources: Sources,
+    /// Events that no mark uses.
+    events: Mutex<Vec<Mark>>,
+}
+
+// SAFETY: handles of the backend's, which every thread may use (contract D3); nothing is read through
+// them here.
+unsafe impl Send for Mark {}
+// SAFETY: as above.
+unsafe impl Sync for Mark {}
+
+impl Pools {
+    /// No pools yet; none ever unless they are on.
+    pub const fn new(are_on: bool) -> Pools {
+        Pools {
+            are_on,
+            are_closed: AtomicBool::new(false),
+            pools: [const { AtomicPtr::new(ptr::null_mut()) }; DEVICES],
+            making: Mutex::new(()),
+            private_streams: [const { AtomicPtr::new(ptr::null_mut()) }; DEVICES],
+            sources: Sources::new(),
+            events: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// The pool of a device, if it has one.
+    #[inline(always)]
+    pub fn get(&self, device: Ordinal) -> Option<&'static Pool> {
+        let pool = self.pools.get(device as usize)?.load(Ordering::Acquire);
+        // SAFETY: null, or a pool, which is never freed.
+        unsafe { pool.as_ref() }
+    }
+
+    /// The default stream of a device can have work from now on.
+    #[inline]
+    pub fn note_default(&self, device: Ordinal) {
+        if self.are_on {
+            self.sources.note_default(device);
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &'static Pool> {
+        (0..DEVICES as Ordinal).filter_map(|device| self.get(device))
+    }
+
+    /// Before a fork: keeps the locks.
+    pub fn prepare(&self) {
+        self.making.hold();
+        self.sources.hold();
+        self.events.hold();
+        self.all().for_each(Pool::hold);
+    }
+
+    /// After a fork: releases them.
+    pub fn parent(&self) {
+        // SAFETY: held by `prepare` on this thread; no pool was made meanwhile, for that takes `making`.
+        unsafe {
+            self.all().for_each(|pool| pool.release());
+            self.events.release();
+            self.sources.release();
+            self.making.release();
+        }
+    }
+
+    /// In the child of a fork: nothing of the parent's is pending. Where the driver stayed behind, so did
+    /// the memory.
+    pub fn forget_work(&self, host_memory: bool) {
+        self.sources.forget_work();
+        self.all().for_each(Pool::forget_work);
+        if !host_memory {
+            self.are_closed.store(true, Ordering::Relaxed);
+            self.pools.iter().for_each(|pool| pool.store(ptr::null_mut(), Ordering::Relaxed));
+        }
+    }
+}
+
+impl<B: RuntimeApi> Managed<B> {
+    /// The pool that a block of this size comes from, made by the first caller; `None` for what the backend
+    /// allocates itself.
+    pub(super) fn pool_for(&self, device: Ordinal, size: usize) -> Result<Option<&'static Pool>> {
+        let pools = &self.pools;
+        if !pools.are_on || size > allocator::LARGEST || pools.are_closed.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        self.check_device(device)?;
+        if let Some(pool) = pools.get(device) {
+            return Ok(Some(pool));
+        }
+        let Some(place) = pools.pools.get(device as usize) else { return Ok(None) };
+        let account = self.accounts.device(device)?;
+        if !self.host_memory {
+            // Users may launch there without our knowing.
+            pools.sources.note_default(device);
+        }
+        let _making = pools.making.lock();
+        if pools.get(device).is_none() {
+            let pool = Pool::new(self.device_type, device, self.host_memory, account);
+            place.store(Box::into_raw(Box::new(pool)), Ordering::Release);
+        }
+        Ok(pools.get(device))
+    }
+
+    /// Allocates from a pool; on a stream, if one is named, which the caller keeps alive.
+    #[cold]
+    pub(super) fn allocate_pooled(
+        &self,
+        pool: &'static Pool,
+        device: Ordinal,
+        size: usize,
+        on: Option<(Stream, u64)>,
+    ) -> Result<*mut c_void> {
+        if !self.is_some_memory(device, size)? {
+            return Ok(ptr::null_mut());
+        }
+        self.lost.check(device)?;
+        let block =
+            self.ask_when_short(device, size, || self.try_pooled(pool, device, size, on))?;
+        Ok(match on {
+            Some((stream, serial)) => block.hand_out_on(size, stream, serial),
+            None => block.hand_out(size),
+        })
+    }
+
+    /// One try, counted, and more after what is cached was given up (E4).
+    fn try_pooled(
+        &self,
+        pool: &'static Pool,
+        device: Ordinal,
+        size: usize,
+        on: Option<(Stream, u64)>,
+    ) -> Result<Block> {
+        let account = pool.account();
+        let is_limited = account.has_limit();
+        if is_limited {
+            self.reserve(account, device, size)?;
+        }
+        let block = match on.and_then(|key| pool.take_of(key, size)) {
+            Some(block) => Ok(block),
+            None => self.make_room_for(device, size, || pool.allocate(size, self)),
+        };
+        match (&block, is_limited) {
+            (Ok(_), true) => account.allocated(),
+            (Ok(_), false) => pool.count(size),
+            (Err(error), _) => {
+                if is_limited {
+                    account.cancel(size as u64);
+                }
+                if error.status() == Status::OutOfMemory {
+                    account.failed();
+                }
+            }
+        }
+        block
+    }
+
+    /// Allocates; when memory is short, gives up what is cached, then waits for what was freed and may still
+    /// be in use, and tries again each time. An error says what holds the memory.
+    pub(super) fn make_room_for<T>(
+        &self,
+        device: Ordinal,
+        size: usize,
+        allocate: impl Fn() -> Result<T>,
+    ) -> Result<T> {
+        let is_short =
+            |outcome: &Result<T>| matches!(outcome, Err(e) if e.status() == Status::OutOfMemory);
+        let mut outcome = allocate();
+        if !is_short(&outcome) {
+            return outcome;
+        }
+        let pools: Vec<&'static Pool> = if self.host_memory {
+            // Devices that are views of one memory.
+            self.pools.all().collect()
+        } else {
+            self.pools.get(device).into_iter().collect()
+        };
+        pools.iter().for_each(|pool| pool.trim(0, self));
+        let is_trimmed = self.trim_backend(device);
+        if is_trimmed || !pools.is_empty() {
+            outcome = allocate();
+        }
+        for pool in &pools {
+            while is_short(&outcome)
+                && self.could_fit(device, size, pool.waiting_bytes())
+                && host_function::may_block().is_ok()
+                && pool.wait(self)
+            {
+                outcome = allocate();
+            }
+        }
+        outcome.map_err(|error| match self.pools.get(device) {
+            Some(pool) if error.status() == Status::OutOfMemory => {
+                let found = error.message();
+                let message = format!("{size} bytes were asked for: {found}; {}", pool.report());
+                error.with_message(message)
+            }
+            _ => error,
+        })
+    }
+
+    /// Whether it is worth while to wait until `waiting` bytes come back.
+    fn could_fit(&self, device: Ordinal, size: usize, waiting: usize) -> bool {
+        let information = self.on(device, |backend| backend.get_memory_info(device));
+        let free = information.map_or(0, |info| info.free);
+        let free = if free == UNKNOWN_BYTES { 0 } else { free };
+        waiting != 0 && size as u64 <= free.saturating_add(waiting as u64)
+    }
+
+    /// Takes a live block of a pool from its user; `None` for any other pointer.
+    #[inline(always)]
+    pub(super) fn claim_pooled(&self, pointer: *mut c_void) -> Option<Claimed> {
+        if !self.pools.are_on {
+            return None;
+        }
+        Block::claim(pointer as usize, self.device_type)
+    }
+
+    /// Frees a block that any stream may use.
+    #[inline(always)]
+    pub(super) fn free_pooled(&self, freed: Claimed) -> Result<()> {
+        if let Some(of) = freed.block.leave_stream() {
+            self.settle_stream(freed.device, of, freed.size)?;
+        }
+        let Some(pool) = self.pools.get(freed.device) else { return Ok(()) };
+        if let Err(error) = self.lost.check(freed.device) {
+            pool.uncount(freed.size);
+            return Err(error);
+        }
+        pool.free(freed, self.pools.sources.are_none(), self);
+        Ok(())
+    }
+
+    /// Frees a block in the order of a stream, which the caller keeps alive.
+    pub(super) fn free_pooled_on(&self, freed: Claimed, key: (Stream, u64)) -> Result<()> {
+        if let Some(of) = freed.block.leave_stream() {
+            self.settle_stream(freed.device, of, freed.size)?;
+        }
+        let Some(pool) = self.pools.get(freed.device) else { return Ok(()) };
+        pool.uncount(freed.size);
+        self.lost.check(freed.device)?;
+        pool.free_on(freed.block, key, self);
+        Ok(())
+    }
+
+    /// A stream was made or taken in; nobody else has its handle yet.
+    pub(super) fn note_stream(&self, stream: Stream) {
+        if self.pools.are_on
+            && let Ok(entered) = self.enter(0, stream)
+        {
+            self.arrive(stream, entered.device, entered.serial());
+        }
+    }
+
+    /// A stream can be given work.
+    pub(super) fn arrive(&self, stream: Stream, device: Ordinal, serial: u64) {
+        if self.pools.are_on {
+            self.pools.sources.add(Source { stream, serial, device });
+        }
+    }
+
+    /// A stream is about to be destroyed: what it has to do is marked, and what it kept is anybody's then.
+    pub(super) fn depart(&self, live: &LiveStream, is_gone: bool) {
+        if !self.pools.are_on {
+            return;
+        }
+        let LiveStream { stream, device, serial, .. } = *live;
+        let end = if is_gone { Ok(None) } else { self.mark(device, stream, stream) };
+        let end = end.unwrap_or_else(|_| {
+            // Without a mark there is no way but this; a lost device answers at once.
+            // SAFETY: it is destroyed only after this.
+            let _ =
+                self.on(device, |backend| unsafe { backend.stream_synchronize(device, stream) });
+            None
+        });
+        self.pools.sources.depart(stream, serial, end);
+        if let Some(pool) = self.pools.get(device) {
+            pool.end_lane((stream, serial));
+        }
+    }
+
+    /// A mark on stream `on` for what `stream` has to do; `None` when that is nothing. The caller keeps both
+    /// alive.
+    fn mark(&self, device: Ordinal, stream: Stream, on: Stream) -> Result<Option<Mark>> {
+        // SAFETY: alive, by the contract above.
+        if self.on(device, |backend| unsafe { backend.stream_query(device, stream) })? {
+            return Ok(None);
+        }
+        let mark = self.take_event(device)?;
+        // SAFETY: the event is nobody else's, and the stream is alive.
+        let recorded =
+            self.on(device, |backend| unsafe { backend.record_event(device, mark.event, on) });
+        match recorded {
+            Ok(()) => Ok(Some(mark)),
+            Err(error) => {
+                self.pools.events.lock().push(mark);
+                Err(error)
+            }
+        }
+    }
+
+    fn take_event(&self, device: Ordinal) -> Result<Mark> {
+        let mut events = self.pools.events.lock();
+        let found = events.iter().rposition(|mark| mark.device == device);
+        if let Some(mark) = found.map(|index| events.swap_remove(index)) {
+            return Ok(mark);
+        }
+        drop(events);
+        let event = self.on(device, |backend| backend.create_event(device, EventFlags::NONE))?;
+        Ok(Mark { device, event })
+    }
+
+    /// The private blocking stream of a device.
+    fn private_stream(&self, device: Ordinal) -> Result<Stream> {
+        let Some(place) = self.pools.private_streams.get(device as usize) else {
+            return Err(Error::new(Status::Internal, "a device without a private stream"));
+        };
+        let known = place.load(Ordering::Acquire);
+        if !known.is_null() {
+            return Ok(Stream(known));
+        }
+        let made = self.on(device, |backend| backend.create_stream(device))?;
+        match place.compare_exchange(ptr::null_mut(), made.0, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Ok(made),
+            Err(first) => {
+                // SAFETY: just made, and known to nobody else.
+                let _ = self.on(device, |backend| unsafe { backend.destroy_stream(device, made) });
+                Ok(Stream(first))
+            }
+        }
+    }
+
+    /// Marks for everything that can be pending.
+    fn marks(&self, until: &mut Vec<Arc<Mark>>) -> Result<()> {
+        let sources = &self.pools.sources;
+        let known = sources.snapshot();
+        let (reached, ends): (Vec<_>, Vec<_>) =
+            known.departed.into_iter().partition(|end| self.is_over(end, false));
+        until.extend(ends);
+        if !reached.is_empty() {
+            sources.forget(&reached);
+            self.recycle(reached);
+        }
+        let is_lost = |error: &Error| error.status() == Status::DeviceLost;
+        for Source { stream, serial, device } in known.live {
+            let entered = self.enter(device, stream)?;
+            if entered.serial() != serial {
+                return Err(Error::new(
+                    Status::InvalidHandle,
+                    "the stream was destroyed meanwhile",
+                ));
+            }
+            match self.mark(device, stream, stream) {
+                Ok(mark) => until.extend(mark.map(Arc::new)),
+                // It does nothing any more.
+                Err(error) if is_lost(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        for device in sources.defaults() {
+            let marked = self
+                .private_stream(device)
+                .and_then(|private| self.mark(device, Stream::DEFAULT, private));
+            match marked {
+                Ok(mark) => until.extend(mark.map(Arc::new)),
+                Err(error) if is_lost(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a mark was reached; with `wait`, once it was.
+    fn is_over(&self, mark: &Mark, wait: bool) -> bool {
+        let Mark { device, event } = *mark;
+        // SAFETY: a mark's event is alive; it is given up only when nobody has the mark.
+        let reached = self.on(device, |backend| unsafe {
+            if wait {
+                backend.event_synchronize(device, event).map(|()| true)
+            } else {
+                backend.event_query(device, event)
+            }
+        });
+        // A lost device does nothing any more.
+        reached.unwrap_or_else(|error| error.status() == Status::DeviceLost)
+    }
+
+    /// Keeps the events of marks that nobody else has for the next ones.
+    fn recycle(&self, marks: Vec<Arc<Mark>>) {
+        let free = marks.into_iter().filter_map(Arc::into_inner);
+        self.pools.events.lock().extend(free);
+    }
+}
+
+impl<B: RuntimeApi> Backing for Managed<B> {
+    fn reserve(&self, device: Ordinal, size: usize) -> Result<usize> {
+        self.on(device, |backend| backend.malloc_device(device, size))
+            .map(|pointer| pointer as usize)
+    }
+
+    fn release(&self, device: Ordinal, base: usize) {
+        // SAFETY: a segment that this backend allocated, of which nothing is in use; it left its heap
+        // once. There is nobody to report a failure to: a backend that keeps it has lost it.
+        let _ =
+            self.on(device, |backend| unsafe { backend.free_device(device, base as *mut c_void) });
+    }
+
+    fn fence(&self) -> Fence {
+        if self.pools.sources.are_none() {
+            return Fence::Over;
+        }
+        let mut until = Vec::new();
+        match self.marks(&mut until) {
+            Ok(()) if until.is_empty() => Fence::Over,
+            Ok(()) => Fence::Until(until),
+            Err(_) => {
+                self.recycle(until);
+                Fence::Unknown
+            }
+        }
+    }
+
+    fn fence_of(&self, device: Ordinal, stream: Stream) -> Fence {
+        let on = if stream.is_default() { self.private_stream(device) } else { Ok(stream) };
+        match on.and_then(|on| self.mark(device, stream, on)) {
+            Ok(None) => Fence::Over,
+            Ok(Some(mark)) => Fence::Until(vec![Arc::new(mark)]),
+            Err(_) => Fence::Unknown,
+        }
+    }
+
+    fn pass(&self, marks: &mut Vec<Arc<Mark>>, wait: bool) -> bool {
+        let (reached, left): (Vec<_>, Vec<_>) =
+            std::mem::take(marks).into_iter().partition(|mark| self.is_over(mark, wait));
+        self.recycle(reached);
+        *marks = left;
+        marks.is_empty()
+    }
+}
