@@ -4,6 +4,7 @@
 //! a queue full of batches does not grow beyond it either (contract S6).
 
 use crate::command::{Command, Copy};
+use crate::pool::Pool;
 use crate::staging::{Reserved, Staging, StagingBuffer};
 use crate::transfer::Transfer;
 use std::ffi::c_void;
@@ -34,9 +35,13 @@ impl Transfer for Batch {
     const OPERATION: &'static str =
         "memcpy_batch_async with pageable memory or a very long list behind pending work";
 
-    unsafe fn run(&self) {
+    unsafe fn run(&self, pool: &'static Pool) {
         // SAFETY: by the contract of the trait, for each range.
-        self.copies.iter().for_each(|copy| unsafe { copy.run() });
+        self.copies.iter().for_each(|copy| unsafe { copy.run(pool) });
+    }
+
+    fn bytes(&self) -> usize {
+        self.copies.iter().fold(0, |all: usize, copy| all.saturating_add(copy.size))
     }
 
     unsafe fn staged(&mut self, staging: &'static Staging) -> Option<Command> {

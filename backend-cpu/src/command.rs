@@ -4,13 +4,15 @@
 //! what was staged, a pitched copy and a batch are kept outside of it.
 
 use crate::batch::Batch;
+use crate::bulk;
 use crate::events::EventSlot;
 use crate::fill::Fill;
+use crate::host_call;
 use crate::pitched::Pitched;
+use crate::pool::Pool;
+use crate::position::Position;
 use crate::staging::StagingBuffer;
-use crate::stream::Position;
 use crate::transfer::Transfer;
-use crate::worker;
 use llaisys_runtime_core::api::HostFunction;
 use std::ffi::c_void;
 
@@ -49,37 +51,57 @@ pub enum Command {
     },
 }
 
-const _: () = assert!(size_of::<(u64, Command)>() <= 64, "a record is one cache line");
+/// A piece of work as it lies in a ring: one cache line.
+#[repr(align(64))]
+pub struct Record(pub Command);
+
+const _: () = assert!(size_of::<Record>() == 64, "a record is one cache line");
+
+/// Above so many bytes a copy or fill takes longer than it takes to tell others what is done.
+const LONG: usize = 64 << 10;
 
 // SAFETY: a command is run once, by one thread; whoever enqueues it promises (see the trait) that
 // its memory and its function may be used from any thread until then.
 unsafe impl Send for Command {}
 
 impl Command {
+    /// Whether others should know what is done before this begins.
+    #[inline]
+    pub fn is_long(&self) -> bool {
+        match self {
+            Command::Copy(copy) => copy.size > LONG,
+            Command::StagedCopy { source, .. } => source.len() > LONG,
+            Command::Fill(fill) => fill.size > LONG,
+            Command::Pitched(_) | Command::Batch(_) | Command::HostFunction { .. } => true,
+            Command::Wait(_) | Command::Mark { .. } => false,
+        }
+    }
+
     /// Does it, in the calling thread.
     ///
     /// # Safety
     /// - What the caller of the operation promised of its pointers still holds.
-    pub unsafe fn run(self) {
+    pub unsafe fn run(self, pool: &'static Pool) {
         match self {
             // SAFETY: passed on from our caller.
-            Command::Copy(copy) => unsafe { copy.run() },
+            Command::Copy(copy) => unsafe { copy.run(pool) },
             Command::StagedCopy { dst, source } => {
                 let copy = Copy { dst, src: source.as_ptr(), size: source.len() };
                 // SAFETY: `source` is read whole; the destination is promised by our caller.
-                unsafe { copy.run() };
+                unsafe { copy.run(pool) };
             }
             // SAFETY: passed on from our caller.
-            Command::Pitched(pitched) => unsafe { pitched.run() },
+            Command::Pitched(pitched) => unsafe { pitched.run(pool) },
             // SAFETY: passed on from our caller.
-            Command::Batch(batch) => unsafe { batch.run() },
+            Command::Batch(batch) => unsafe { batch.run(pool) },
             // SAFETY: passed on from our caller.
-            Command::Fill(fill) => unsafe { fill.run() },
+            Command::Fill(fill) => unsafe { fill.run(pool) },
             Command::HostFunction { function, data } => {
                 // SAFETY: passed on from our caller.
-                worker::as_host_function(|| unsafe { function(data) });
+                host_call::run(|| unsafe { function(data) });
             }
-            Command::Wait(position) => position.wait(),
+            // Whoever runs a queue has seen that the point is passed.
+            Command::Wait(_) => {}
             Command::Mark { event, record } => event.mark_reached(record),
         }
     }
@@ -101,8 +123,9 @@ impl Copy {
     ///
     /// # Safety
     /// - `src` is readable and `dst` writable for `size` bytes.
-    pub unsafe fn run(self) {
+    #[inline]
+    pub unsafe fn run(self, pool: &'static Pool) {
         // SAFETY: by the contract above.
-        unsafe { self.src.cast::<u8>().copy_to(self.dst.cast::<u8>(), self.size) };
+        unsafe { bulk::copy(pool, self.dst.cast(), self.src.cast(), self.size) };
     }
 }

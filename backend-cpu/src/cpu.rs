@@ -5,6 +5,7 @@
 //!
 //! | the copy | nothing pending | work pending |
 //! |---|---|---|
+//! | of few bytes ([`HAND_OVER`]), without a seed | done by the caller | as below |
 //! | of pinned or promised memory | queued | queued |
 //! | the same with `AT_ONCE_IF_IDLE` | done by the caller | queued |
 //! | from pageable memory | done by the caller | staged and queued; above the bound queued and waited for |
@@ -26,33 +27,43 @@ use crate::events::Snapshot;
 use crate::fill::Fill;
 use crate::handle::Handle;
 use crate::pitched::Pitched;
+use crate::position::Position;
 use crate::registrations::Registration;
-use crate::stream::Position;
 use crate::transfer::Transfer;
-use crate::{devices, pages, worker};
+use crate::{devices, host_call, pages};
 use llaisys_runtime_core::api::*;
 use llaisys_runtime_core::{Error, Result, Status, device_type};
 use std::ffi::c_void;
 use std::ptr::null_mut;
-use std::sync::atomic::AtomicPtr;
-use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicPtr, AtomicU8};
+
+/// Up to so many bytes, work on an idle stream takes about as long as waking a worker for it, and
+/// nobody can tell who did it.
+const HAND_OVER: usize = 1 << 20;
 
 /// The CPU as a backend. What it starts lives as long as the process, also when this is dropped.
 pub struct Cpu {
     configuration: Option<Configuration>,
     /// Null until the first call. Not a once-cell: a child of `fork` must not find it half made.
     engine: AtomicPtr<Engine>,
+    /// Whether the host cannot touch device memory: 0 until it was asked, then 1 for no, 2 for yes.
+    strict: AtomicU8,
 }
 
 impl Cpu {
     /// The CPU as the environment configures it, which is read at the first call.
     pub const fn new() -> Cpu {
-        Cpu { configuration: None, engine: AtomicPtr::new(null_mut()) }
+        Cpu { configuration: None, engine: AtomicPtr::new(null_mut()), strict: AtomicU8::new(0) }
     }
 
     /// The CPU configured by the program.
     pub const fn with_configuration(configuration: Configuration) -> Cpu {
-        Cpu { configuration: Some(configuration), engine: AtomicPtr::new(null_mut()) }
+        Cpu {
+            configuration: Some(configuration),
+            engine: AtomicPtr::new(null_mut()),
+            strict: AtomicU8::new(0),
+        }
     }
 
     #[inline]
@@ -75,6 +86,21 @@ impl Cpu {
             // Another thread was first; ours stays unused.
             // SAFETY: what another thread stored here, an engine that lives for ever.
             Err(first) => unsafe { &*first },
+        }
+    }
+
+    /// Known without setting anything up, since a capability depends on it.
+    #[inline]
+    fn is_strict(&self) -> bool {
+        match self.strict.load(Relaxed) {
+            0 => {
+                let configured = self.configuration.as_ref().map(|configured| configured.strict);
+                let is_strict =
+                    configured.unwrap_or_else(|| Configuration::from_environment().strict);
+                self.strict.store(if is_strict { 2 } else { 1 }, Relaxed);
+                is_strict
+            }
+            known => known == 2,
         }
     }
 
@@ -104,9 +130,12 @@ impl Cpu {
         let from_pageable = !promised && flags.contains(CopyFlags::SOURCE_PAGEABLE);
         let must_wait = must_wait || !promised && flags.contains(CopyFlags::DESTINATION_PAGEABLE);
         let at_once = flags.contains(CopyFlags::AT_ONCE_IF_IDLE) || from_pageable || must_wait;
-        if at_once && let Some(claim) = device.claim(stream)? {
+        let pool = self.engine().pool;
+        if (at_once || transfer.bytes() <= HAND_OVER && pool.schedule.is_none())
+            && let Some(claim) = device.claim(stream)?
+        {
             // SAFETY: by the contract above.
-            unsafe { transfer.run() };
+            unsafe { transfer.run(pool) };
             drop(claim);
             return Ok(());
         }
@@ -119,13 +148,30 @@ impl Cpu {
         }
         let must_wait = must_wait || from_pageable;
         if must_wait {
-            worker::check_may_wait(T::OPERATION)?;
+            host_call::check_may_wait(T::OPERATION)?;
         }
         let position = device.enqueue(stream, transfer.queued())?;
         if must_wait {
             position.wait();
         }
         Ok(())
+    }
+
+    /// A pitched copy with the places where the bytes are.
+    fn reach_rows(&self, copy: &LlaisysCopy3D) -> Result<LlaisysCopy3D> {
+        let memory = self.engine().memory;
+        if !memory.is_strict() {
+            return Ok(*copy);
+        }
+        // From the first byte to the last.
+        let extent = |pitch: u64, slice_height: u64| {
+            let rows =
+                (copy.depth - 1).saturating_mul(slice_height).saturating_add(copy.height - 1);
+            rows.saturating_mul(pitch).saturating_add(copy.width) as usize
+        };
+        let dst = memory.reach(copy.dst, extent(copy.dst_pitch, copy.dst_slice_height))?;
+        let src = memory.reach(copy.src, extent(copy.src_pitch, copy.src_slice_height))?;
+        Ok(LlaisysCopy3D { dst, src, ..*copy })
     }
 
     /// Refuses what is not inside one block of managed memory, and what is no location.
@@ -155,12 +201,19 @@ fn wait_for_all(positions: &[Position]) {
 }
 
 /// The copy, or `None` where there is nothing to do (M1, C4).
-fn copy_of(dst: *mut c_void, src: *const c_void, size: usize) -> Result<Option<Copy>> {
+#[inline]
+fn copy_of(
+    engine: &Engine,
+    dst: *mut c_void,
+    src: *const c_void,
+    size: usize,
+) -> Result<Option<Copy>> {
     if size == 0 || dst.cast_const() == src {
         return Ok(None);
     }
     check_not_null(dst, "the destination of a copy")?;
     check_not_null(src, "the source of a copy")?;
+    let (dst, src) = (engine.memory.reach(dst, size)?, engine.memory.reach(src, size)?);
     Ok(Some(Copy { dst, src, size }))
 }
 
@@ -184,8 +237,10 @@ impl RuntimeApi for Cpu {
 
     fn device_synchronize(&self, device: Ordinal) -> Result<()> {
         let device = self.device(device)?;
-        worker::check_may_wait("device_synchronize")?;
-        wait_for_all(&device.busy());
+        host_call::check_may_wait("device_synchronize")?;
+        let mut positions = Vec::new();
+        device.busy(|position| positions.push(position));
+        wait_for_all(&positions);
         Ok(())
     }
 
@@ -198,10 +253,7 @@ impl RuntimeApi for Cpu {
     }
 
     unsafe fn stream_synchronize(&self, device: Ordinal, stream: Stream) -> Result<()> {
-        let positions = self.device(device)?.position(stream)?;
-        worker::check_may_wait("stream_synchronize")?;
-        wait_for_all(&positions);
-        Ok(())
+        self.device(device)?.synchronize(stream)
     }
 
     fn malloc_device(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
@@ -234,12 +286,13 @@ impl RuntimeApi for Cpu {
         _flags: CopyFlags,
     ) -> Result<()> {
         let device = self.device(device)?;
-        let Some(copy) = copy_of(dst, src, size)? else { return Ok(()) };
-        worker::check_may_wait("memcpy_sync")?;
+        let Some(copy) = copy_of(self.engine(), dst, src, size)? else { return Ok(()) };
+        host_call::check_may_wait("memcpy_sync")?;
+        let pool = self.engine().pool;
         let (before, claim) = device.claim_apart()?;
         wait_for_all(&before);
         // SAFETY: the ranges are promised by the trait.
-        unsafe { copy.run() };
+        unsafe { copy.run(pool) };
         drop(claim);
         Ok(())
     }
@@ -255,15 +308,20 @@ impl RuntimeApi for Cpu {
         flags: CopyFlags,
     ) -> Result<()> {
         let device = self.device(device)?;
-        let Some(copy) = copy_of(dst, src, size)? else {
-            return device.position(stream).map(drop);
+        let Some(copy) = copy_of(self.engine(), dst, src, size)? else {
+            return device.check(stream);
         };
         // SAFETY: the ranges are promised by the trait.
         unsafe { self.transfer(device, stream, flags, copy, false) }
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::DEVICE_MEMORY_IS_HOST_MEMORY
+        let host_memory = if self.is_strict() {
+            Capabilities::NONE
+        } else {
+            Capabilities::DEVICE_MEMORY_IS_HOST_MEMORY
+        };
+        host_memory
             .with(Capabilities::DEVICE_INFORMATION)
             .with(Capabilities::STREAM_QUERY)
             .with(Capabilities::HOST_FUNCTIONS)
@@ -295,7 +353,7 @@ impl RuntimeApi for Cpu {
     }
 
     unsafe fn stream_query(&self, device: Ordinal, stream: Stream) -> Result<bool> {
-        Ok(self.device(device)?.position(stream)?.is_empty())
+        self.device(device)?.is_idle(stream)
     }
 
     unsafe fn launch_host_function(
@@ -386,13 +444,19 @@ impl RuntimeApi for Cpu {
         let found = owner.event(event)?;
         match found.record {
             Some(position) => device.wait_for(stream, position),
-            None => device.position(stream).map(drop),
+            None => device.check(stream),
         }
     }
 
     #[inline]
     unsafe fn event_query(&self, device: Ordinal, event: Event) -> Result<bool> {
-        Ok(self.event(device, event)?.is_reached())
+        match self.event(device, event)?.record.filter(|position| !position.is_reached()) {
+            None => Ok(true),
+            Some(position) => {
+                self.engine().pool.demand(position);
+                Ok(false)
+            }
+        }
     }
 
     unsafe fn event_synchronize(&self, device: Ordinal, event: Event) -> Result<()> {
@@ -400,11 +464,11 @@ impl RuntimeApi for Cpu {
         let Some(position) = found.record.filter(|position| !position.is_reached()) else {
             return Ok(());
         };
-        worker::check_may_wait("event_synchronize")?;
+        host_call::check_may_wait("event_synchronize")?;
         if found.flags.contains(EventFlags::BLOCKING_WAIT) {
-            position.wait();
+            position.wait_asleep();
         } else {
-            position.spin();
+            position.wait();
         }
         Ok(())
     }
@@ -423,7 +487,7 @@ impl RuntimeApi for Cpu {
         size: usize,
         stream: Stream,
     ) -> Result<*mut c_void> {
-        self.device(device)?.position(stream)?;
+        self.device(device)?.check(stream)?;
         self.engine().allocate(device, Place::Device(device), size)
     }
 
@@ -457,7 +521,7 @@ impl RuntimeApi for Cpu {
         location: i32,
         stream: Stream,
     ) -> Result<()> {
-        self.device(device)?.position(stream)?;
+        self.device(device)?.check(stream)?;
         self.check_managed(pointer, size, location)?;
         // SAFETY: just checked to be inside a block of ours, which the trait keeps alive.
         unsafe { pages::will_need(pointer as usize, size) };
@@ -533,10 +597,21 @@ impl RuntimeApi for Cpu {
     ) -> Result<()> {
         let device = self.device(device)?;
         if size == 0 {
-            return device.position(stream).map(drop);
+            return device.check(stream);
         }
         check_not_null(dst, "the destination of a fill")?;
+        let dst = self.engine().memory.reach(dst, size)?;
         let fill = Fill { dst, size, pattern: pattern.repeated() };
+        let pool = self.engine().pool;
+        if size <= HAND_OVER
+            && pool.schedule.is_none()
+            && let Some(claim) = device.claim(stream)?
+        {
+            // SAFETY: the range is promised by the trait.
+            unsafe { fill.run(pool) };
+            drop(claim);
+            return Ok(());
+        }
         device.enqueue(stream, Command::Fill(fill)).map(drop)
     }
 
@@ -549,12 +624,13 @@ impl RuntimeApi for Cpu {
     ) -> Result<()> {
         let device = self.device(device)?;
         if copy.is_empty() {
-            return device.position(stream).map(drop);
+            return device.check(stream);
         }
         check_not_null(copy.dst, "the destination of a pitched copy")?;
         check_not_null(copy.src, "the source of a pitched copy")?;
+        let copy = self.reach_rows(copy)?;
         // SAFETY: the rows are promised by the trait.
-        unsafe { self.transfer(device, stream, flags, Pitched::new(copy), false) }
+        unsafe { self.transfer(device, stream, flags, Pitched::new(&copy), false) }
     }
 
     unsafe fn memcpy_batch_async(
@@ -568,10 +644,10 @@ impl RuntimeApi for Cpu {
         let device = self.device(device)?;
         let mut copies = Vec::with_capacity(ranges.len());
         for range in ranges {
-            copies.extend(copy_of(range.dst, range.src, range.size as usize)?);
+            copies.extend(copy_of(self.engine(), range.dst, range.src, range.size as usize)?);
         }
         if copies.is_empty() {
-            return device.position(stream).map(drop);
+            return device.check(stream);
         }
         let batch = Batch::new(copies, &self.engine().staging);
         let must_wait = batch.is_beyond_the_bound();

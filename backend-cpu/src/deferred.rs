@@ -2,12 +2,14 @@
 //!
 //! Rules: a block goes back to the system only when the streams that it was freed behind (all of them,
 //! or the one of a stream-ordered free) have passed the point where they were at the time of the
-//! free, and the free does not wait for that. Whoever finishes the work gives the block back. A lane
-//! is in the order of its frees; a later free of the same lane waits for at least what an earlier
-//! one waits for, so only the fronts need looking at.
+//! free, and the free does not wait for that. Whoever finishes the work gives the block back: the
+//! streams that the front of a lane waits for have an alert at that number. A lane is in the order of
+//! its frees; a later free of the same lane waits for at least what an earlier one waits for, so only
+//! the fronts need looking at, and alerts.
 
 use crate::blocks::Block;
-use crate::stream::{Position, Progress};
+use crate::position::Position;
+use crate::queue::Queue;
 use llaisys_runtime_core::api::Ordinal;
 use llaisys_runtime_core::lock::{ForkLock, Mutex};
 use std::collections::VecDeque;
@@ -28,13 +30,13 @@ impl Group {
 /// The blocks that were freed behind the same: a stream, or all of them.
 struct Lane {
     /// `None` for all streams.
-    stream: Option<&'static Progress>,
+    stream: Option<&'static Queue>,
     /// Never empty; each waits for something else.
     groups: VecDeque<Group>,
 }
 
 impl Lane {
-    fn is_of(&self, stream: Option<&'static Progress>) -> bool {
+    fn is_of(&self, stream: Option<&'static Queue>) -> bool {
         self.stream.map(std::ptr::from_ref) == stream.map(std::ptr::from_ref)
     }
 }
@@ -42,9 +44,8 @@ impl Lane {
 /// The blocks that wait.
 pub struct Deferred {
     lanes: Mutex<Vec<Lane>>,
-    /// How many lanes there are. Written under the lock, read without it by whoever finishes work:
-    /// that one has stored its `completed` before, and who defers looks at `completed` after storing
-    /// this, so one of the two sees the other.
+    /// How many lanes there are. Written under the lock, read without it by whoever finishes work and
+    /// has taken an alert away; who defers sets the alert after storing this.
     count: AtomicUsize,
 }
 
@@ -61,7 +62,7 @@ impl Deferred {
 
     /// Keeps a block that was freed behind a stream, or behind all of them, until these points are
     /// passed. The caller looks at `take_over` afterwards.
-    pub fn push(&self, block: Block, stream: Option<&'static Progress>, until: Vec<Position>) {
+    pub fn push(&self, block: Block, stream: Option<&'static Queue>, until: Vec<Position>) {
         let mut lanes = self.lanes.lock();
         let new = || Group { blocks: vec![block], until: until.clone() };
         match lanes.iter_mut().find(|lane| lane.is_of(stream)) {
@@ -88,6 +89,19 @@ impl Deferred {
         }
         self.count.store(lanes.len(), SeqCst);
         blocks
+    }
+
+    /// Sets the alerts that were taken away, or not set yet; whether something need not wait any longer.
+    pub fn alert(&self) -> bool {
+        let lanes = self.lanes.lock();
+        let mut is_over = false;
+        for group in lanes.iter().filter_map(|lane| lane.groups.front()) {
+            // All of them: each is waited for alone.
+            let reached = |at: &Position| at.queue.progress.alert_at(at.number);
+            let pending = group.until.iter().filter(|at| !at.is_reached());
+            is_over |= pending.filter(|at| !reached(at)).count() == 0;
+        }
+        is_over
     }
 
     /// How many bytes wait, of one device or of all memory.

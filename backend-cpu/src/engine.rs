@@ -10,10 +10,11 @@
 use crate::blocks::Place;
 use crate::configuration::Configuration;
 use crate::device::Device;
+use crate::host_call;
 use crate::memory::Memory;
+use crate::pool::Pool;
+use crate::position::Position;
 use crate::staging::Staging;
-use crate::stream::Position;
-use crate::worker;
 use llaisys_runtime_core::api::{Ordinal, Stream};
 use llaisys_runtime_core::fork::{self, ForkAware};
 use llaisys_runtime_core::{Error, Result, Status};
@@ -27,19 +28,28 @@ pub struct Engine {
     pub memory: &'static Memory,
     /// The buffers for pageable sources.
     pub staging: Staging,
+    /// Who runs the work of all devices.
+    pub pool: &'static Pool,
     devices: Box<[Device]>,
 }
 
 impl Engine {
     /// Sets one up for the rest of the process, known to `fork`.
     pub fn leak(configuration: Configuration) -> &'static Engine {
-        let memory: &'static Memory = Box::leak(Box::new(Memory::new(configuration.memory_limit)));
+        let memory: &'static Memory =
+            Box::leak(Box::new(Memory::new(configuration.memory_limit, configuration.strict)));
+        let pool: &'static Pool = Box::leak(Box::new(Pool::new(
+            configuration.worker_name.clone(),
+            configuration.threads,
+            configuration.worker_idle,
+            configuration.schedule_seed,
+        )));
         let devices = (0..configuration.devices.clamp(1, 256))
-            .map(|ordinal| Device::new(ordinal, memory, &configuration))
+            .map(|ordinal| Device::new(ordinal, pool, memory, &configuration))
             .collect();
         let staging = Staging::new(configuration.staging_bytes);
         let engine: &'static Engine =
-            Box::leak(Box::new(Engine { configuration, memory, staging, devices }));
+            Box::leak(Box::new(Engine { configuration, memory, staging, pool, devices }));
         fork::register(engine);
         engine
     }
@@ -80,7 +90,8 @@ impl Engine {
             return Ok(());
         }
         let block = self.memory.take(place, pointer)?;
-        let pending: Vec<Position> = self.devices.iter().flat_map(Device::busy).collect();
+        let mut pending: Vec<Position> = Vec::new();
+        self.devices.iter().for_each(|device| device.busy(|position| pending.push(position)));
         self.memory.give_back(block, None, pending);
         Ok(())
     }
@@ -96,12 +107,12 @@ impl Engine {
         pointer: *mut c_void,
         stream: Stream,
     ) -> Result<()> {
-        let (progress, pending) = self.device(device)?.before_next(stream)?;
+        let (queue, pending) = self.device(device)?.before_next(stream)?;
         if pointer.is_null() {
             return Ok(());
         }
         let block = self.memory.take(Place::Device(device), pointer)?;
-        self.memory.give_back(block, Some(progress), pending);
+        self.memory.give_back(block, Some(queue), pending);
         Ok(())
     }
 }
@@ -109,12 +120,16 @@ impl Engine {
 impl ForkAware for Engine {
     fn prepare(&self) {
         self.devices.iter().for_each(Device::hold);
+        self.pool.hold();
         self.memory.hold();
     }
 
     fn parent(&self) {
         // SAFETY: held by `prepare`, on this same thread.
-        unsafe { self.memory.release() };
+        unsafe {
+            self.memory.release();
+            self.pool.release();
+        }
         for device in &self.devices {
             // SAFETY: as above.
             unsafe { device.release() };
@@ -124,7 +139,8 @@ impl ForkAware for Engine {
     fn child(&self) {
         // Here too releasing is enough: see `lock`.
         self.parent();
-        worker::forget_host_function();
+        host_call::forget();
+        self.pool.forget();
         self.devices.iter().for_each(Device::forget_threads);
         self.staging.forget();
         self.memory.forget_threads();

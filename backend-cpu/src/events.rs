@@ -1,17 +1,21 @@
 //! An event: the point in a stream where it was recorded last, and the time at which that was reached.
 //!
-//! Rules: whoever changes an event holds its device's lock (and shows it by holding the
-//! [`FreeEvents`]), so a fork never finds one half written; whoever asks takes no lock. The slots are
-//! never freed, so a mark that comes late, after its event was recorded anew or destroyed, finds a
-//! slot that has gone on and changes nothing.
+//! Rules: whoever changes an event has made its version odd, and holds a lock that a fork carries over
+//! (the list of free slots, or the ring of the stream that it is recorded on), so a fork never finds
+//! one half written; whoever asks takes no lock. The slots are never freed, so a mark that comes
+//! late, after its event was recorded anew or destroyed, finds a slot that has gone on and changes
+//! nothing.
 
 use crate::handle::Handle;
-use crate::stream::{Position, Progress};
+use crate::position::Position;
+use crate::queue::Queue;
 use llaisys_runtime_core::api::{Event, EventFlags, Ordinal};
+use llaisys_runtime_core::lock::{ForkLock, Mutex};
 use llaisys_runtime_core::{Error, Result, Status};
 use std::ptr::null_mut;
-use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
+use std::thread;
 
 const CHUNK: usize = 1024;
 const CHUNKS: usize = 1024;
@@ -20,9 +24,9 @@ const CHUNKS: usize = 1024;
 ///
 /// | word | means | who changes it |
 /// |---|---|---|
-/// | `version` | odd while the words below are being changed, and another number afterwards | the holder of the lock |
+/// | `version` | odd while the words below are being changed, and another number afterwards | whoever makes it odd, until it is even again |
 /// | `generation` | how often the slot was given away; with `is_live`, whose it is | the same |
-/// | `progress`, `number` | the last record: a [`Position`]; null when there is none | the same |
+/// | `queue`, `number` | the last record: a [`Position`]; null when there is none | the same |
 /// | `time` | see below | the same; and the worker that reaches a mark, from `PENDING` with the mark's record only |
 ///
 /// | `time` | means | becomes |
@@ -35,11 +39,11 @@ pub struct EventSlot {
     is_live: AtomicU32,
     generation: AtomicU32,
     flags: AtomicU32,
-    progress: AtomicPtr<Progress>,
+    queue: AtomicPtr<Queue>,
     number: AtomicU64,
     time: AtomicU64,
-    /// The number of the newest record that is timed by a mark. Only under the lock; goes on when
-    /// the slot is given away, so no two marks are alike.
+    /// The number of the newest record that is timed by a mark. Goes on when the slot is given away, so
+    /// no two marks are alike.
     records: AtomicU64,
 }
 
@@ -75,53 +79,81 @@ impl EventSlot {
             is_live: AtomicU32::new(0),
             generation: AtomicU32::new(0),
             flags: AtomicU32::new(0),
-            progress: AtomicPtr::new(null_mut()),
+            queue: AtomicPtr::new(null_mut()),
             number: AtomicU64::new(0),
             time: AtomicU64::new(0),
             records: AtomicU64::new(0),
         }
     }
 
-    /// What the event is now; `None` when it is being changed meanwhile, which cannot be for the
-    /// holder of the device's lock.
-    fn read(&self) -> Option<Snapshot> {
-        let version = self.version.load(SeqCst);
-        // SAFETY: null, or a `Progress`, which lives as long as the process.
-        let progress = unsafe { self.progress.load(SeqCst).as_ref() };
-        let number = self.number.load(SeqCst);
-        let snapshot = Snapshot {
-            is_live: self.is_live.load(SeqCst) != 0,
-            generation: self.generation.load(SeqCst),
-            flags: EventFlags(self.flags.load(SeqCst)),
-            record: progress.map(|progress| Position { progress, number }),
-            time: self.time.load(SeqCst),
-        };
-        (version.is_multiple_of(2) && self.version.load(SeqCst) == version).then_some(snapshot)
+    /// What the event is now.
+    #[inline]
+    fn read(&self) -> Snapshot {
+        loop {
+            let version = self.version.load(Acquire);
+            // SAFETY: null, or a queue, which lives as long as the process.
+            let queue = unsafe { self.queue.load(Acquire).as_ref() };
+            let number = self.number.load(Relaxed);
+            let snapshot = Snapshot {
+                is_live: self.is_live.load(Relaxed) != 0,
+                generation: self.generation.load(Relaxed),
+                flags: EventFlags(self.flags.load(Relaxed)),
+                record: queue.map(|queue| Position { queue, number }),
+                time: self.time.load(Acquire),
+            };
+            fence(Acquire);
+            if version.is_multiple_of(2) && self.version.load(Relaxed) == version {
+                return snapshot;
+            }
+            // Whoever changes it is done in a moment, unless it must give way.
+            thread::yield_now();
+        }
     }
 
-    fn change(&self, _lock: &mut FreeEvents, change: impl FnOnce(&EventSlot)) {
-        self.version.fetch_add(1, SeqCst);
-        change(self);
-        self.version.fetch_add(1, SeqCst);
+    /// Changes the words, alone.
+    #[inline]
+    fn change<R>(&self, change: impl FnOnce(&EventSlot) -> R) -> R {
+        let mut version = self.version.load(Relaxed);
+        loop {
+            if version.is_multiple_of(2) {
+                match self.version.compare_exchange_weak(version, version + 1, Acquire, Relaxed) {
+                    Ok(_) => break,
+                    Err(now) => version = now,
+                }
+            } else {
+                thread::yield_now();
+                version = self.version.load(Relaxed);
+            }
+        }
+        // Whoever reads a new word reads an odd version, or a later one.
+        fence(Release);
+        let result = change(self);
+        self.version.store(version + 2, Release);
+        result
     }
 
     /// The number of a new mark.
-    pub fn new_mark(&self, _lock: &mut FreeEvents) -> u64 {
-        self.records.fetch_add(1, SeqCst) + 1
+    pub fn new_mark(&self) -> u64 {
+        self.records.fetch_add(1, AcqRel) + 1
+    }
+
+    fn is_of(&self, device: Ordinal, event: Event) -> bool {
+        let handle = Handle::from_event(event);
+        self.is_live.load(Relaxed) != 0
+            && self.generation.load(Relaxed) == handle.generation
+            && handle.is_of(device)
     }
 
     /// Puts the event at a point of a stream.
-    pub fn record(&self, lock: &mut FreeEvents, at: Position, timing: Timing) {
-        self.change(lock, |slot| {
-            slot.progress.store(std::ptr::from_ref(at.progress).cast_mut(), SeqCst);
-            slot.number.store(at.number, SeqCst);
-            let time = match timing {
-                Timing::None => 0,
-                Timing::At(time) => time,
-                Timing::ByMark(record) => PENDING | record,
-            };
-            slot.time.store(time, SeqCst);
-        });
+    fn record(&self, at: Position, timing: &Timing) {
+        self.queue.store(std::ptr::from_ref(at.queue).cast_mut(), Relaxed);
+        self.number.store(at.number, Relaxed);
+        let time = match *timing {
+            Timing::None => 0,
+            Timing::At(time) => time,
+            Timing::ByMark(record) => PENDING | record,
+        };
+        self.time.store(time, Release);
     }
 
     /// A mark was reached: this is the time of its record, unless there is a newer one.
@@ -164,9 +196,9 @@ pub fn now() -> u64 {
     (time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64).max(1)
 }
 
-/// Which slots are free. Guarded by the device's lock; whoever holds it may change events.
+/// Which slots are free.
 #[derive(Default)]
-pub struct FreeEvents {
+struct FreeEvents {
     /// Slots that were used before.
     emptied: Vec<u32>,
     /// The first slot that was never used.
@@ -176,16 +208,19 @@ pub struct FreeEvents {
 /// The events of a device. Chunks are made when needed and never freed.
 pub struct Events {
     chunks: Box<[AtomicPtr<[EventSlot; CHUNK]>; CHUNKS]>,
+    free: Mutex<FreeEvents>,
 }
 
 impl Events {
     /// No events.
     pub fn new() -> Events {
-        Events { chunks: Box::new([const { AtomicPtr::new(null_mut()) }; CHUNKS]) }
+        let chunks = Box::new([const { AtomicPtr::new(null_mut()) }; CHUNKS]);
+        Events { chunks, free: Mutex::new(FreeEvents::default()) }
     }
 
+    #[inline]
     fn slot(&self, index: u32) -> Option<&'static EventSlot> {
-        let chunk = self.chunks.get(index as usize / CHUNK)?.load(SeqCst);
+        let chunk = self.chunks.get(index as usize / CHUNK)?.load(Acquire);
         // SAFETY: null, or a chunk that was stored whole and lives as long as the process.
         unsafe { chunk.as_ref() }.map(|chunk| &chunk[index as usize % CHUNK])
     }
@@ -194,25 +229,27 @@ impl Events {
     ///
     /// # Errors
     /// `OUT_OF_MEMORY` when a million are alive.
-    pub fn insert(&self, lock: &mut FreeEvents, flags: EventFlags) -> Result<(u32, u32)> {
-        let index = match lock.emptied.pop() {
+    pub fn insert(&self, flags: EventFlags) -> Result<(u32, u32)> {
+        let mut free = self.free.lock();
+        let index = match free.emptied.pop() {
             Some(index) => index,
             None => {
-                let index = lock.next;
+                let index = free.next;
                 self.make_chunk(index)?;
-                lock.next += 1;
+                free.next += 1;
                 index
             }
         };
         let slot = self.slot(index).expect("its chunk was made");
-        let generation = slot.generation.load(SeqCst).checked_add(1).unwrap_or(1);
-        slot.change(lock, |slot| {
-            slot.is_live.store(1, SeqCst);
-            slot.generation.store(generation, SeqCst);
-            slot.flags.store(flags.0, SeqCst);
-            slot.progress.store(null_mut(), SeqCst);
-            slot.time.store(0, SeqCst);
+        let generation = slot.generation.load(Relaxed).checked_add(1).unwrap_or(1);
+        slot.change(|slot| {
+            slot.is_live.store(1, Relaxed);
+            slot.generation.store(generation, Relaxed);
+            slot.flags.store(flags.0, Relaxed);
+            slot.queue.store(null_mut(), Relaxed);
+            slot.time.store(0, Relaxed);
         });
+        drop(free);
         Ok((index, generation))
     }
 
@@ -221,8 +258,8 @@ impl Events {
             let message = format!("{} events are alive; no more can be made", CHUNK * CHUNKS);
             Error::new(Status::OutOfMemory, message)
         })?;
-        if chunk.load(SeqCst).is_null() {
-            chunk.store(Box::into_raw(Box::new([const { EventSlot::new() }; CHUNK])), SeqCst);
+        if chunk.load(Acquire).is_null() {
+            chunk.store(Box::into_raw(Box::new([const { EventSlot::new() }; CHUNK])), Release);
         }
         Ok(())
     }
@@ -231,42 +268,73 @@ impl Events {
     ///
     /// # Errors
     /// `INVALID_HANDLE` for what is no event of this device.
-    pub fn remove(&self, lock: &mut FreeEvents, device: Ordinal, event: Event) -> Result<()> {
-        let slot = self.find(lock, device, event)?.0;
-        slot.change(lock, |slot| {
-            slot.is_live.store(0, SeqCst);
-            slot.progress.store(null_mut(), SeqCst);
-            slot.time.store(0, SeqCst);
+    pub fn remove(&self, device: Ordinal, event: Event) -> Result<()> {
+        let slot = self.slot(Handle::from_event(event).slot);
+        let slot = slot.ok_or_else(|| unknown(device, event))?;
+        let mut free = self.free.lock();
+        let is_removed = slot.change(|slot| {
+            let is_removed = slot.is_of(device, event);
+            if is_removed {
+                slot.is_live.store(0, Relaxed);
+                slot.queue.store(null_mut(), Relaxed);
+                slot.time.store(0, Relaxed);
+            }
+            is_removed
         });
-        lock.emptied.push(Handle::from_event(event).slot);
-        Ok(())
+        if is_removed {
+            free.emptied.push(Handle::from_event(event).slot);
+        }
+        drop(free);
+        if is_removed { Ok(()) } else { Err(unknown(device, event)) }
     }
 
-    /// The event and what it is, for the holder of the device's lock.
+    /// Puts an event at a point of a stream, whose ring the caller has locked.
     ///
     /// # Errors
     /// `INVALID_HANDLE` for what is no event of this device.
-    pub fn find(
+    #[inline]
+    pub fn record(
         &self,
-        _lock: &mut FreeEvents,
         device: Ordinal,
         event: Event,
-    ) -> Result<(&'static EventSlot, Snapshot)> {
-        let slot = self.slot(Handle::from_event(event).slot).ok_or_else(|| unknown(device, event));
-        let slot = slot?;
-        let snapshot = slot.read().expect("nobody else changes events under the lock");
-        snapshot.of(device, event).map(|snapshot| (slot, snapshot))
+        at: Position,
+        timing: Timing,
+    ) -> Result<()> {
+        let slot = self.slot(Handle::from_event(event).slot);
+        let slot = slot.ok_or_else(|| unknown(device, event))?;
+        let is_recorded = slot.change(|slot| {
+            let is_recorded = slot.is_of(device, event);
+            if is_recorded {
+                slot.record(at, &timing);
+            }
+            is_recorded
+        });
+        if is_recorded { Ok(()) } else { Err(unknown(device, event)) }
     }
 
-    /// What the event is, for anybody; `None` when it is being changed meanwhile.
+    /// The event and what it is now.
     ///
     /// # Errors
     /// `INVALID_HANDLE` for what is no event of this device.
-    pub fn try_find(&self, device: Ordinal, event: Event) -> Option<Result<Snapshot>> {
-        match self.slot(Handle::from_event(event).slot) {
-            Some(slot) => slot.read().map(|snapshot| snapshot.of(device, event)),
-            None => Some(Err(unknown(device, event))),
-        }
+    #[inline]
+    pub fn find(&self, device: Ordinal, event: Event) -> Result<(&'static EventSlot, Snapshot)> {
+        let slot = self.slot(Handle::from_event(event).slot);
+        let slot = slot.ok_or_else(|| unknown(device, event))?;
+        slot.read().of(device, event).map(|snapshot| (slot, snapshot))
+    }
+
+    /// Before a fork: keeps the lock.
+    pub fn hold(&self) {
+        self.free.hold();
+    }
+
+    /// After a fork: releases it.
+    ///
+    /// # Safety
+    /// - `hold` was called before the fork, on the thread that forked.
+    pub unsafe fn release(&self) {
+        // SAFETY: by the contract above.
+        unsafe { self.free.release() };
     }
 }
 
@@ -290,64 +358,59 @@ fn unknown(device: Ordinal, event: Event) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn events() -> (Events, FreeEvents) {
-        (Events::new(), FreeEvents::default())
-    }
+    use crate::rig::queues;
 
     #[test]
     fn a_mark_that_comes_after_a_newer_record_does_not_change_its_time() {
-        let (events, mut lock) = events();
-        let (index, generation) = events.insert(&mut lock, EventFlags::TIMING).expect("room");
+        let events = Events::new();
+        let (index, generation) = events.insert(EventFlags::TIMING).expect("room");
         let event = Handle::new(0, index, generation).to_event();
-        let slot = events.find(&mut lock, 0, event).expect("live").0;
-        let at = Position { progress: Progress::leak(), number: 0 };
-        let old = slot.new_mark(&mut lock);
-        slot.record(&mut lock, at, Timing::ByMark(old));
-        slot.record(&mut lock, at, Timing::At(7));
+        let slot = events.find(0, event).expect("live").0;
+        let at = Position { queue: queues(1)[0], number: 0 };
+        let old = slot.new_mark();
+        events.record(0, event, at, Timing::ByMark(old)).expect("live");
+        events.record(0, event, at, Timing::At(7)).expect("live");
         slot.mark_reached(old);
-        let time = |lock: &mut FreeEvents| events.find(lock, 0, event).expect("live").1.time();
-        assert_eq!(time(&mut lock).expect("a time"), 7);
-        let new = slot.new_mark(&mut lock);
-        slot.record(&mut lock, at, Timing::ByMark(new));
+        let time = || events.find(0, event).expect("live").1.time();
+        assert_eq!(time().expect("a time"), 7);
+        let new = slot.new_mark();
+        events.record(0, event, at, Timing::ByMark(new)).expect("live");
         slot.mark_reached(old);
-        assert_eq!(time(&mut lock).expect_err("no time yet").status(), Status::NotReady);
+        assert_eq!(time().expect_err("no time yet").status(), Status::NotReady);
         slot.mark_reached(new);
-        assert!(time(&mut lock).expect("a time") > 7);
+        assert!(time().expect("a time") > 7);
     }
 
     #[test]
     fn a_slot_that_comes_back_has_another_handle_and_no_record() {
-        let (events, mut lock) = events();
-        let (index, generation) = events.insert(&mut lock, EventFlags::NONE).expect("room");
+        let events = Events::new();
+        let (index, generation) = events.insert(EventFlags::NONE).expect("room");
         let old = Handle::new(3, index, generation).to_event();
-        let at = Position { progress: Progress::leak(), number: 1 };
-        events.find(&mut lock, 3, old).expect("live").0.record(&mut lock, at, Timing::None);
-        assert!(events.find(&mut lock, 2, old).is_err(), "another device's");
-        events.remove(&mut lock, 3, old).expect("removed");
-        assert!(events.remove(&mut lock, 3, old).is_err());
-        let (again, generation) = events.insert(&mut lock, EventFlags::NONE).expect("room");
+        let at = Position { queue: queues(1)[0], number: 1 };
+        events.record(3, old, at, Timing::None).expect("live");
+        assert!(events.find(2, old).is_err(), "another device's");
+        events.remove(3, old).expect("removed");
+        assert!(events.remove(3, old).is_err() && events.record(3, old, at, Timing::None).is_err());
+        let (again, generation) = events.insert(EventFlags::NONE).expect("room");
         let new = Handle::new(3, again, generation).to_event();
         assert!(again == index && new != old);
-        assert!(events.find(&mut lock, 3, old).is_err());
-        assert!(events.find(&mut lock, 3, new).expect("live").1.is_reached());
+        assert!(events.find(3, old).is_err());
+        assert!(events.find(3, new).expect("live").1.is_reached());
     }
 
     #[test]
     fn whoever_asks_during_changes_sees_one_record_or_another_and_no_mixture() {
-        let (events, mut lock) = events();
-        let (index, generation) = events.insert(&mut lock, EventFlags::NONE).expect("room");
+        let events = Events::new();
+        let (index, generation) = events.insert(EventFlags::NONE).expect("room");
         let event = Handle::new(0, index, generation).to_event();
-        let slot = events.find(&mut lock, 0, event).expect("live").0;
-        let progress = [Progress::leak(), Progress::leak()];
+        let queues = queues(2);
         std::thread::scope(|scope| {
             let asker = scope.spawn(|| {
                 let mut seen = 0;
                 while seen < 2_000 {
-                    let Some(snapshot) = events.try_find(0, event) else { continue };
-                    if let Some(record) = snapshot.expect("live").record {
+                    if let Some(record) = events.find(0, event).expect("live").1.record {
                         let which = record.number as usize % 2;
-                        assert!(std::ptr::eq(record.progress, progress[which]), "a mixture");
+                        assert!(std::ptr::eq(record.queue, queues[which]), "a mixture");
                         seen += 1;
                     }
                 }
@@ -355,8 +418,8 @@ mod tests {
             let mut number = 0;
             while !asker.is_finished() {
                 number += 1;
-                let at = Position { progress: progress[number as usize % 2], number };
-                slot.record(&mut lock, at, Timing::None);
+                let at = Position { queue: queues[number as usize % 2], number };
+                events.record(0, event, at, Timing::None).expect("live");
                 if number % 64 == 0 {
                     std::thread::yield_now();
                 }

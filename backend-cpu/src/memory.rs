@@ -8,10 +8,12 @@
 use crate::blocks::{Block, Blocks, Place};
 use crate::budget::Budget;
 use crate::deferred::Deferred;
+use crate::host_call;
+use crate::position::Position;
+use crate::queue::Queue;
 use crate::registrations::Registrations;
 use crate::signal::Signal;
-use crate::stream::{Position, Progress};
-use crate::worker;
+use crate::strict::Strict;
 use llaisys_runtime_core::api::{LlaisysMemoryInfo, Ordinal};
 use llaisys_runtime_core::{Error, Result, Status};
 use std::ffi::c_void;
@@ -37,11 +39,13 @@ pub struct Memory {
     has_returned: Signal,
     /// The user's own memory that is registered.
     pub registrations: Registrations,
+    /// Device memory that the host cannot touch, where that was asked for.
+    strict: Option<&'static Strict>,
 }
 
 impl Memory {
     /// Nothing allocated.
-    pub fn new(limit: Option<u64>) -> Memory {
+    pub fn new(limit: Option<u64>, is_strict: bool) -> Memory {
         Memory {
             budget: Budget::new(limit),
             blocks: Blocks::new(),
@@ -50,6 +54,7 @@ impl Memory {
             returned: AtomicU64::new(0),
             has_returned: Signal::new(),
             registrations: Registrations::default(),
+            strict: is_strict.then(Strict::begin),
         }
     }
 
@@ -65,7 +70,7 @@ impl Memory {
         loop {
             let returned = self.returned.load(SeqCst);
             if self.budget.take(place, size) {
-                if let Some(pointer) = from_system(place, size) {
+                if let Some(pointer) = self.obtain(device, place, size) {
                     self.blocks.insert(Block { address: pointer as usize, size, place, device });
                     return Ok(pointer);
                 }
@@ -73,7 +78,7 @@ impl Memory {
             }
             match self.deferred.bytes(None) {
                 bytes @ 1.. if self.budget.fits(place, size, bytes) => {
-                    worker::check_may_wait("allocating what was freed but is still in use")?;
+                    host_call::check_may_wait("allocating what was freed but is still in use")?;
                     // Whichever comes back first: the streams of other blocks may take long.
                     self.has_returned.wait(|| self.returned.load(SeqCst) != returned);
                 }
@@ -94,12 +99,16 @@ impl Memory {
     /// # Errors
     /// `INVALID_VALUE` for what is no block of this place; then nothing changes.
     pub fn take(&self, place: Place, pointer: *mut c_void) -> Result<Block> {
-        self.blocks.remove(place, pointer)
+        let block = self.blocks.remove(place, pointer)?;
+        if let Some(strict) = self.strict {
+            strict.mark_freed(block.address);
+        }
+        Ok(block)
     }
 
     /// Gives a block that was taken back to the system once these points are passed, where it was
     /// freed behind a stream, or behind all of them.
-    pub fn give_back(&self, block: Block, stream: Option<&'static Progress>, until: Vec<Position>) {
+    pub fn give_back(&self, block: Block, stream: Option<&'static Queue>, until: Vec<Position>) {
         if until.is_empty() {
             self.to_system(block);
         } else {
@@ -114,8 +123,13 @@ impl Memory {
             return;
         }
         self.reaping.fetch_add(1, SeqCst);
-        while let Some(blocks) = self.deferred.take_over() {
-            blocks.into_iter().for_each(|block| self.to_system(block));
+        loop {
+            while let Some(blocks) = self.deferred.take_over() {
+                blocks.into_iter().for_each(|block| self.to_system(block));
+            }
+            if !self.deferred.alert() {
+                break;
+            }
         }
         self.reaping.fetch_sub(1, SeqCst);
     }
@@ -151,10 +165,47 @@ impl Memory {
         }
     }
 
+    /// Where the bytes are that an operation uses: in strict mode not at the block's address.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for what is not inside a live block, in strict mode.
+    #[inline]
+    pub fn reach<P: Pointer>(&self, pointer: P, size: usize) -> Result<P> {
+        match self.strict {
+            None => Ok(pointer),
+            Some(strict) => strict.reach(pointer.address(), size).map(P::at),
+        }
+    }
+
+    /// Whether the host cannot touch device memory.
+    #[inline]
+    pub fn is_strict(&self) -> bool {
+        self.strict.is_some()
+    }
+
+    fn obtain(&self, device: Ordinal, place: Place, size: usize) -> Option<*mut c_void> {
+        let memory = from_system(place, size)?;
+        match (self.strict, place) {
+            (Some(strict), Place::Device(_)) => {
+                let address = strict.insert(memory as usize, size, device);
+                if address.is_none() {
+                    // SAFETY: just allocated, and nobody knows it.
+                    unsafe { libc::free(memory) };
+                }
+                address
+            }
+            _ => Some(memory),
+        }
+    }
+
     fn to_system(&self, block: Block) {
-        // SAFETY: the block came from `posix_memalign`, left the table exactly once, and nobody
-        // uses it any more: no pending work, and its owner freed it.
-        unsafe { libc::free(block.address as *mut c_void) };
+        let memory = match (self.strict, block.place) {
+            (Some(strict), Place::Device(_)) => strict.remove(block.address).unwrap_or_default(),
+            _ => block.address,
+        };
+        // SAFETY: the memory came from `posix_memalign`, its block left the table exactly once, and
+        // nobody uses it any more: no pending work, and its owner freed it.
+        unsafe { libc::free(memory as *mut c_void) };
         self.budget.give_back(block.place, block.size);
         self.returned.fetch_add(1, SeqCst);
         self.has_returned.notify();
@@ -180,6 +231,9 @@ impl Memory {
         self.blocks.hold();
         self.deferred.hold();
         self.registrations.hold();
+        if let Some(strict) = self.strict {
+            strict.hold();
+        }
     }
 
     /// After a fork: releases them.
@@ -193,6 +247,9 @@ impl Memory {
             self.blocks.release();
             self.deferred.release();
             self.registrations.release();
+            if let Some(strict) = self.strict {
+                strict.release();
+            }
         }
     }
 
@@ -205,6 +262,32 @@ impl Memory {
         let is_host = |block: &Block| block.place == Place::Host;
         let device = self.blocks.bytes(|block| !is_host(block));
         self.budget.set_used(device, self.blocks.bytes(is_host));
+    }
+}
+
+/// A pointer to what an operation reads or writes.
+pub trait Pointer {
+    /// Its address.
+    fn address(&self) -> usize;
+    /// The pointer with this address.
+    fn at(address: usize) -> Self;
+}
+
+impl Pointer for *mut c_void {
+    fn address(&self) -> usize {
+        *self as usize
+    }
+    fn at(address: usize) -> Self {
+        address as *mut c_void
+    }
+}
+
+impl Pointer for *const c_void {
+    fn address(&self) -> usize {
+        *self as usize
+    }
+    fn at(address: usize) -> Self {
+        address as *const c_void
     }
 }
 

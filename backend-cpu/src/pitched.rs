@@ -1,6 +1,7 @@
 //! A pitched copy: slices of rows, each side with its own distances.
 
 use crate::command::{Command, Copy};
+use crate::pool::Pool;
 use crate::staging::{Staging, StagingBuffer};
 use crate::transfer::Transfer;
 use llaisys_runtime_core::api::LlaisysCopy3D;
@@ -68,9 +69,13 @@ impl Pitched {
 impl Transfer for Pitched {
     const OPERATION: &'static str = "memcpy_3d_async with pageable memory behind pending work";
 
-    unsafe fn run(&self) {
+    unsafe fn run(&self, pool: &'static Pool) {
         // SAFETY: by the contract of the trait, for each row.
-        self.rows().for_each(|row| unsafe { row.run() });
+        self.rows().for_each(|row| unsafe { row.run(pool) });
+    }
+
+    fn bytes(&self) -> usize {
+        self.width.saturating_mul(self.height).saturating_mul(self.depth)
     }
 
     unsafe fn staged(&mut self, staging: &'static Staging) -> Option<Command> {

@@ -3,9 +3,8 @@
 //! Rule: whoever makes it true stores it with `SeqCst` first and then calls `notify`; whoever waits
 //! reads it with `SeqCst`. So of the two, at least one sees the other.
 
-use llaisys_runtime_core::futex;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::SeqCst;
+use crate::atomic::Ordering::SeqCst;
+use crate::atomic::{AtomicU32, futex};
 
 /// Two words, because a notification without waiters must not cost a system call:
 ///
@@ -23,7 +22,14 @@ pub struct Signal {
 
 impl Signal {
     /// Nobody waits.
+    #[cfg(not(loom))]
     pub const fn new() -> Signal {
+        Signal { generation: AtomicU32::new(0), waiters: AtomicU32::new(0) }
+    }
+
+    /// Nobody waits; the model's atomics cannot be made at compile time.
+    #[cfg(loom)]
+    pub fn new() -> Signal {
         Signal { generation: AtomicU32::new(0), waiters: AtomicU32::new(0) }
     }
 
@@ -37,6 +43,17 @@ impl Signal {
             }
             self.waiters.fetch_sub(1, SeqCst);
         }
+    }
+
+    /// Sleeps until the next notification, unless `done` says yes once this thread counts as a waiter;
+    /// or for no reason.
+    pub fn wait_once(&self, done: impl FnOnce() -> bool) {
+        self.waiters.fetch_add(1, SeqCst);
+        let generation = self.generation.load(SeqCst);
+        if !done() {
+            futex::wait(&self.generation, generation, None);
+        }
+        self.waiters.fetch_sub(1, SeqCst);
     }
 
     /// Has everybody who waits look again.

@@ -3,6 +3,7 @@
 //! Rule: which of the three is decided in `cpu`, for every shape alike.
 
 use crate::command::{Command, Copy};
+use crate::pool::Pool;
 use crate::staging::Staging;
 
 /// A copy of some shape: one range, rows, or many ranges.
@@ -14,7 +15,10 @@ pub trait Transfer {
     ///
     /// # Safety
     /// - The sources are readable and the destinations writable.
-    unsafe fn run(&self);
+    unsafe fn run(&self, pool: &'static Pool);
+
+    /// How many bytes it moves.
+    fn bytes(&self) -> usize;
 
     /// The copy with what the sources are now, or `None` where that would go beyond the bound.
     ///
@@ -29,9 +33,15 @@ pub trait Transfer {
 impl Transfer for Copy {
     const OPERATION: &'static str = "memcpy_async with pageable memory behind pending work";
 
-    unsafe fn run(&self) {
+    #[inline]
+    unsafe fn run(&self, pool: &'static Pool) {
         // SAFETY: by the contract of the trait.
-        unsafe { Copy::run(*self) };
+        unsafe { Copy::run(*self, pool) };
+    }
+
+    #[inline]
+    fn bytes(&self) -> usize {
+        self.size
     }
 
     unsafe fn staged(&mut self, staging: &'static Staging) -> Option<Command> {

@@ -5,7 +5,8 @@
 
 use crate::comparison::{Comparison, Goal};
 use crate::progress::Progress;
-use crate::{allocation, dispatch, print, runtime};
+use crate::stream::Peer;
+use crate::{allocation, copy, dispatch, print, runtime, stream};
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment;
 use llaisys_runtime::core::Result as Outcome;
@@ -37,48 +38,64 @@ enum What {
     Dispatch,
     /// What device memory costs, in time and in bytes
     Alloc,
+    /// What a stream of the CPU device costs, against handing work to a thread
+    Stream,
+    /// Copies of the CPU device, against the C library's memcpy
+    Copy,
 }
+
+/// Measures on a device, so many times.
+type Measure = dyn Fn(&Target, u32) -> Outcome<Comparison>;
 
 /// One thing that is measured.
-#[derive(Clone, Copy)]
-enum Case {
-    Dispatch(dispatch::Case),
-    Alloc(allocation::Case),
+struct Case {
+    name: &'static str,
+    goal: Goal,
+    backend: &'static str,
+    run: Box<Measure>,
 }
 
-impl Case {
-    fn all(what: &What) -> Vec<Case> {
-        match what {
-            What::Dispatch => dispatch::Case::ALL.map(Case::Dispatch).to_vec(),
-            What::Alloc => allocation::Case::ALL.map(Case::Alloc).to_vec(),
-        }
-    }
-
-    fn goal(self) -> Goal {
+impl What {
+    /// All that belongs to it, in the order in which it is run.
+    fn cases(&self) -> Vec<Case> {
         match self {
-            Case::Dispatch(case) => case.goal(),
-            Case::Alloc(case) => case.goal(),
-        }
-    }
-
-    fn backend(self) -> &'static str {
-        match self {
-            Case::Dispatch(case) => case.backend(),
-            Case::Alloc(_) => "cpu",
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Case::Dispatch(case) => case.name(),
-            Case::Alloc(case) => case.name(),
-        }
-    }
-
-    fn run(self, target: &Target, runs: u32) -> Outcome<Comparison> {
-        match self {
-            Case::Dispatch(case) => case.run(target, runs),
-            Case::Alloc(case) => case.run(target, runs),
+            What::Dispatch => dispatch::Case::ALL
+                .into_iter()
+                .map(|case| Case {
+                    name: case.name(),
+                    goal: case.goal(),
+                    backend: case.backend(),
+                    run: Box::new(move |target, runs| case.run(target, runs)),
+                })
+                .collect(),
+            What::Alloc => allocation::Case::ALL
+                .into_iter()
+                .map(|case| Case {
+                    name: case.name(),
+                    goal: case.goal(),
+                    backend: "cpu",
+                    run: Box::new(move |target, runs| case.run(target, runs)),
+                })
+                .collect(),
+            What::Stream => stream::Case::ALL
+                .into_iter()
+                .flat_map(|case| [Peer::Condvar, Peer::Channel].map(|peer| (case, peer)))
+                .map(|(case, peer)| Case {
+                    name: case.name(),
+                    goal: case.goal(),
+                    backend: "cpu",
+                    run: Box::new(move |target, runs| case.run(target, peer, runs)),
+                })
+                .collect(),
+            What::Copy => copy::Case::ALL
+                .into_iter()
+                .map(|case| Case {
+                    name: case.name(),
+                    goal: Goal::G15,
+                    backend: "cpu",
+                    run: Box::new(move |target, runs| case.run(target, runs)),
+                })
+                .collect(),
         }
     }
 }
@@ -115,11 +132,9 @@ impl Target {
 
 /// Measures what was asked for; the exit code says whether all of it came.
 pub fn run(options: &Options) -> ExitCode {
-    let cases: Vec<Case> = Case::all(&options.what)
-        .into_iter()
-        .filter(|case| options.goal.is_none_or(|goal| goal == case.goal()))
-        .filter(|case| options.device.as_deref().is_none_or(|name| name == case.backend()))
-        .collect();
+    let mut cases = options.what.cases();
+    cases.retain(|case| options.goal.is_none_or(|goal| goal == case.goal));
+    cases.retain(|case| options.device.as_deref().is_none_or(|name| name == case.backend));
     if cases.is_empty() {
         return nothing_to_measure(options);
     }
@@ -129,8 +144,8 @@ pub fn run(options: &Options) -> ExitCode {
     let asked_for = options.device.is_some() || options.goal.is_some();
     let (mut comparisons, mut failed) = (Vec::new(), false);
     let mut jobs = Vec::new();
-    for of_backend in cases.chunk_by(|a, b| a.backend() == b.backend()) {
-        let backend = of_backend[0].backend();
+    for of_backend in cases.chunk_by(|a, b| a.backend == b.backend) {
+        let backend = of_backend[0].backend;
         match Target::first_of(backend) {
             Ok(target) => jobs.push((of_backend, target)),
             Err(reason) => {
@@ -142,12 +157,12 @@ pub fn run(options: &Options) -> ExitCode {
     let progress = Progress::new(jobs.iter().map(|(cases, _)| cases.len()).sum());
     for (cases, target) in &jobs {
         for case in *cases {
-            progress.step(format!("{} on {}", case.name(), target.backend));
-            match case.run(target, options.runs) {
+            progress.step(format!("{} on {}", case.name, target.backend));
+            match (case.run)(target, options.runs) {
                 Ok(comparison) if options.json => print::json_line(&comparison),
                 Ok(comparison) => comparisons.push(comparison),
                 Err(error) => {
-                    print::note(format!("failed on {}: {}: {error}", target.backend, case.name()));
+                    print::note(format!("failed on {}: {}: {error}", target.backend, case.name));
                     failed = true;
                 }
             }
@@ -166,7 +181,8 @@ fn nothing_to_measure(options: &Options) -> ExitCode {
         options.goal.map_or_else(|| "nothing is".to_owned(), |goal| format!("{goal} is not"));
     print::note(format!(
         "error: {what} measured on `{device}`: of dispatch, G7 and G8 are on nvidia, G10 is on \
-         cpu; of alloc, G3 and G11 are on cpu\n\n\
+         cpu; of \
+          alloc, G3 and G11 are on cpu; of stream, G12, G13 and G14; of copy, G15\n\n\
          For more information, try '--help'."
     ));
     ExitCode::from(2)

@@ -26,6 +26,18 @@ pub enum Goal {
     /// Device memory of the CPU
     #[value(name = "G11", alias = "g11")]
     G11,
+    /// Enqueue and synchronize on the CPU
+    #[value(name = "G12", alias = "g12")]
+    G12,
+    /// A pipelined piece of work on the CPU
+    #[value(name = "G13", alias = "g13")]
+    G13,
+    /// A hop between two streams of the CPU
+    #[value(name = "G14", alias = "g14")]
+    G14,
+    /// A copy on the CPU
+    #[value(name = "G15", alias = "g15")]
+    G15,
 }
 
 impl fmt::Display for Goal {
@@ -53,7 +65,7 @@ pub struct Comparison {
     pub peer: String,
     /// The peer's median.
     pub theirs: f64,
-    /// `theirs / ours`: above 1 we are better.
+    /// How many times better we are: above 1 better, below 1 worse, whatever the unit.
     pub ratio: f64,
     /// Our median of single samples.
     pub p50: f64,
@@ -86,6 +98,28 @@ impl Comparison {
             p50,
             p99,
             runs,
+        }
+    }
+
+    /// Rates for which more is better, in 10^9 bytes a second, of a call that moves `bytes`. `p99` is what
+    /// 99 of 100 of our samples reach.
+    pub fn of_rates(
+        goal: Goal,
+        bench: &'static str,
+        on: (&str, &str),
+        peer: String,
+        summary: &Summary,
+        bytes: usize,
+    ) -> Comparison {
+        let rate = |nanoseconds: f64| bytes as f64 / nanoseconds;
+        let times = Comparison::of_times(goal, bench, on, peer, summary);
+        Comparison {
+            unit: "GB/s",
+            ours: rate(summary.ours),
+            theirs: rate(summary.theirs),
+            p50: rate(summary.p50),
+            p99: rate(summary.p99),
+            ..times
         }
     }
 

@@ -11,6 +11,8 @@
 //! | what is a result of the demo? | `row` |
 //! | what can be measured, and on what? | `bench` |
 //! | what does a call cost? | `dispatch` |
+//! | what does a stream of the CPU cost, and what is that compared with? | `stream`, `hand_over` |
+//! | how fast does the CPU copy? | `copy` |
 //! | how is the driver called without us? | `native_driver` |
 //! | how are two things timed fairly? | `samples` |
 //! | what is a result of a measurement? | `comparison` |
@@ -26,16 +28,19 @@ mod allocation;
 mod bench;
 mod clients;
 mod comparison;
+mod copy;
 mod demo;
 mod devices;
 mod dispatch;
 mod doctor;
+mod hand_over;
 mod native_driver;
 mod print;
 mod progress;
 mod row;
 mod runtime;
 mod samples;
+mod stream;
 mod trace;
 mod twelve;
 mod two_streams;

@@ -1,10 +1,10 @@
 //! Points in streams that are asked about, waited for and measured between (contract V1 to V3).
 
 use crate::gate::{Gate, Log};
-use crate::rig::{Rig, failure};
+use crate::rig::{Rig, bytes, failure};
 use llaisys_backend_cpu::Configuration;
 use llaisys_runtime_core::Status;
-use llaisys_runtime_core::api::{Event, EventFlags, RuntimeApi, Stream};
+use llaisys_runtime_core::api::{CopyFlags, Event, EventFlags, RuntimeApi, Stream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, TryRecvError};
 use std::thread;
@@ -147,6 +147,29 @@ fn streams_that_wait_for_each_other_in_turn_alternate() {
     rig.wait(0, streams[0]);
     rig.wait(1, streams[1]);
     assert_eq!(log.numbers(), (0..1_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_thread_that_waits_at_the_end_of_a_long_chain_of_streams_gets_through() {
+    const LINKS: u32 = 1_000;
+    let rig = Rig::with(Configuration { threads: 1, ..Configuration::default() });
+    let memory = rig.device_memory(LINKS as usize + 1, 0);
+    let streams: Vec<Stream> = (0..LINKS).map(|_| rig.stream()).collect();
+    let gate = Gate::reached_on(rig, 0, streams[0]);
+    rig.fill_on(memory, 7, 1, streams[0]);
+    for (index, pair) in streams.windows(2).enumerate() {
+        let event = rig.event(EventFlags::NONE);
+        rig.record(event, pair[0]);
+        rig.wait_event(pair[1], event);
+        rig.destroy_event(event);
+        let (to, from) = (memory.wrapping_add(index + 1), memory.wrapping_add(index));
+        rig.copy(to, from, 1, pair[1], CopyFlags::NONE).expect("queued");
+    }
+    let last = streams[LINKS as usize - 1];
+    assert!(!rig.is_idle(last));
+    gate.open();
+    rig.wait(0, last);
+    assert_eq!(bytes(memory, LINKS as usize), vec![7; LINKS as usize]);
 }
 
 #[test]
