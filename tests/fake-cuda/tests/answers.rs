@@ -9,13 +9,12 @@ use std::collections::BTreeMap;
 /// than it does (the fake keeps to the promise).
 const NOT_COMPARED: &[&str] = &["destroyed-event", "destroyed-stream", "staging"];
 
-/// Areas that were added after the H200 was asked. They are asked of the fake, and compared with nothing;
-/// when the file is renewed this list becomes empty.
+/// Areas whose answers the fake is not held to yet: the H200's are in `answers-h200-to-meet.txt`, but for
+/// the last two areas and `batches-gate`, which it was not asked. The list is to become empty.
 const NOT_ANSWERED_YET: &[&str] = &[
     "batches",
     "batches-gate",
     "managed",
-    "managed-gate",
     "managed-hints",
     "peer-pitched",
     "pitched",
