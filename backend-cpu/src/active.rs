@@ -16,7 +16,7 @@
 use crate::queue::Queue;
 use llaisys_runtime_core::lock::{ForkLock, Mutex};
 use std::ptr::null_mut;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU64, fence};
 
 /// See the module text.
@@ -50,7 +50,9 @@ impl Active {
         loop {
             queue.next_active.store(head, Relaxed);
             match self.head.compare_exchange_weak(head, own, AcqRel, Relaxed) {
-                Ok(_) => return,
+                // Whoever puts a queue in looks at the default stream next, and the default stream's lock was
+                // taken before the list is looked at: one of the two sees the other.
+                Ok(_) => return fence(SeqCst),
                 Err(newer) => head = newer,
             }
         }
@@ -69,6 +71,8 @@ impl Active {
     /// Calls `visit` for each queue that has work, and forgets the others; until it answers `false`.
     /// Whether it went through all.
     pub fn visit(&self, mut visit: impl FnMut(&'static Queue) -> bool) -> bool {
+        // See `put`.
+        fence(SeqCst);
         if self.is_empty() {
             return true;
         }
@@ -92,6 +96,9 @@ impl Active {
                 // Whoever enqueued before that relied on the list.
                 if queue.has_work() {
                     self.put(queue);
+                    // Another thread may be putting it in, under the ring's lock: then it is in the list when
+                    // that is free.
+                    queue.ring.settled_tail();
                     went_through = visit(queue);
                 }
             }

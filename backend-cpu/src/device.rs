@@ -107,11 +107,27 @@ impl Device {
     #[inline]
     fn lock(&self, stream: Stream) -> Result<(&'static Queue, Held<'static>)> {
         let queue = self.find(stream)?;
-        let guard = queue.ring.lock();
-        if !stream.is_default() && !queue.identity.is(Handle::from_stream(stream).generation) {
-            return Err(self.unknown(stream));
+        loop {
+            let guard = queue.ring.lock();
+            if stream.is_default() {
+                return Ok((queue, guard));
+            }
+            if !queue.identity.is(Handle::from_stream(stream).generation) {
+                return Err(self.unknown(stream));
+            }
+            if !queue.identity.is_blocking() {
+                return Ok((queue, guard));
+            }
+            // Of two threads that enqueue here and on the default stream at one time, one has to come after the
+            // other (S2): either that one finds this queue in the list and waits for this lock, or its lock
+            // is seen here.
+            self.active.note(queue);
+            if !self.default.ring.is_locked() {
+                return Ok((queue, guard));
+            }
+            drop(guard);
+            self.default.ring.settled_tail();
         }
-        Ok((queue, guard))
     }
 
     /// Makes a stream.

@@ -97,6 +97,12 @@ impl<T> Ring<T> {
         self.tail.load(Ordering::Acquire) >> 1
     }
 
+    /// Whether a thread is putting records in.
+    #[inline]
+    pub fn is_locked(&self) -> bool {
+        self.tail.load(Ordering::Acquire) & LOCKED != 0
+    }
+
     /// The number of the newest record, when nobody is putting one in: see the module text.
     #[inline]
     pub fn settled_tail(&self) -> u64 {

@@ -67,7 +67,7 @@ impl Runner {
                 break End::Done;
             }
             if budget == 0 {
-                if pool.has_ready() || pool.schedule.is_some() {
+                if self.next.is_some() || pool.has_ready() || pool.schedule.is_some() {
                     break End::Spent;
                 }
                 budget = BUDGET;
@@ -183,7 +183,7 @@ fn let_go(queue: &'static Queue) {
 }
 
 /// For who has looked after a queue and no longer does: sees to what came meanwhile.
-fn look_again(queue: &'static Queue) {
+pub(crate) fn look_again(queue: &'static Queue) {
     if queue.has_work() {
         queue.call_for_a_worker();
     } else if queue.identity.is_draining() {
@@ -326,7 +326,7 @@ fn rest(pool: &'static Pool, target: Position, awake: bool) {
     let end = if awake { crate::events::now() + pool.patience() } else { 0 };
     while awake && crate::events::now() < end {
         if pool.crew.has_job() {
-            pool.crew.help(|| target.is_reached());
+            pool.crew.help(|| target.is_reached() || target.queue.claim.is_free());
         }
         for _ in 0..LOOKS {
             if target.is_reached() {

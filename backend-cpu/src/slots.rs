@@ -7,6 +7,7 @@ use crate::handle::SLOTS;
 use crate::memory::Memory;
 use crate::pool::Pool;
 use crate::queue::Queue;
+use crate::runner;
 use llaisys_runtime_core::api::Ordinal;
 use llaisys_runtime_core::lock::{ForkLock, Mutex};
 use llaisys_runtime_core::{Error, Result, Status};
@@ -127,9 +128,12 @@ impl Slots {
             // SAFETY: this thread has the claim, and all work is done.
             unsafe { queue.ring.shrink() };
         }
-        queue.claim.release();
+        let is_called_for = !queue.claim.release();
         if vacated {
             self.free.lock().vacant.push(queue.slot);
+        } else if is_called_for {
+            // Somebody came meanwhile and relied on the claim: the slot may have a new stream by now.
+            runner::look_again(queue);
         }
     }
 

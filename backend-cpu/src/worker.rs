@@ -82,7 +82,8 @@ fn find(
                 return Some(queue);
             }
             if pool.crew.has_job() {
-                pool.crew.help(|| pool.has_ready());
+                let has_work = |queue: &Queue| !queue.is_idle() && queue.claim.is_free();
+                pool.crew.help(|| pool.has_ready() || hand.is_some_and(has_work));
             }
             for _ in 0..PAUSES {
                 spin_loop();

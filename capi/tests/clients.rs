@@ -134,7 +134,7 @@ fn devices_come_by_type_and_ordinal_whatever_was_loaded_first() {
     let object = toolchain::compile_text(Standard::Cxx17, "list", LIST, &["-fno-rtti"]);
     let program = toolchain::link(Standard::Cxx17, &[object], "list_devices");
     let plugin = toolchain::root().join("tests/conformance/plugins/plugin.c");
-    let flags = ["-fPIC", "-DNAME=\"alpha\""];
+    let flags = ["-fPIC", "-fvisibility=hidden", "-DNAME=\"alpha\""];
     let object = toolchain::compile(Standard::C11, &plugin, &flags);
     let plugin = toolchain::link_plugin(Standard::C11, &[object], "alpha.so");
     let run = |arguments: &[&str]| {

@@ -20,6 +20,7 @@ use crate::slots::Slot as UserSlot;
 use crate::status::Status;
 use crate::stream_state::StreamState;
 use std::collections::BTreeMap;
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
@@ -35,8 +36,6 @@ pub struct LiveStream {
     pub serial: u64,
     /// The memory that was allocated on it.
     pub account: Account,
-    /// The user's values.
-    pub slots: Mutex<BTreeMap<u64, UserSlot>>,
     /// Its owner, who is not this runtime, has destroyed it natively.
     pub is_gone: AtomicBool,
 }
@@ -44,10 +43,10 @@ pub struct LiveStream {
 impl LiveStream {
     /// A stream without history.
     fn new(stream: Stream, device: Ordinal) -> LiveStream {
-        let (account, slots) = (Account::new(), Mutex::new(BTreeMap::new()));
+        let account = Account::new();
         let serial = NEXT_SERIAL.fetch_add(1, Ordering::Relaxed);
         let is_gone = AtomicBool::new(false);
-        LiveStream { stream, device, serial, account, slots, is_gone }
+        LiveStream { stream, device, serial, account, is_gone }
     }
 }
 
@@ -84,6 +83,9 @@ pub struct StreamTable {
     levels: [AtomicPtr<Slot>; LEVELS],
     /// Held by whoever puts a stream in.
     filling: Mutex<()>,
+    /// The users' values, by the stream's serial and their key. In one place, and not with each stream, so that
+    /// a fork can hold the lock.
+    values: Mutex<BTreeMap<(u64, u64), UserSlot>>,
 }
 
 /// A stream that is in use by a call and stays alive meanwhile.
@@ -100,6 +102,7 @@ impl StreamTable {
         StreamTable {
             levels: [const { AtomicPtr::new(ptr::null_mut()) }; LEVELS],
             filling: Mutex::new(()),
+            values: Mutex::new(BTreeMap::new()),
         }
     }
 
@@ -186,6 +189,29 @@ impl StreamTable {
         let seen = slot.state.load()?;
         (slot.handle.load(Ordering::Relaxed) == stream.0 as usize && slot.state.enter(seen))
             .then_some(Held(slot))
+    }
+
+    /// Keeps a user's value for a stream, or forgets it; answers the one that was there.
+    pub fn set_value(&self, serial: u64, key: u64, value: Option<UserSlot>) -> Option<UserSlot> {
+        let mut values = self.values.lock();
+        match value {
+            Some(value) => values.insert((serial, key), value),
+            None => values.remove(&(serial, key)),
+        }
+    }
+
+    /// The value that is kept for a stream.
+    pub fn value(&self, serial: u64, key: u64) -> Option<*mut c_void> {
+        self.values.lock().get(&(serial, key)).map(UserSlot::value)
+    }
+
+    /// Takes out all values of a stream.
+    pub fn take_values(&self, serial: u64) -> BTreeMap<(u64, u64), UserSlot> {
+        let mut values = self.values.lock();
+        let mut own = values.split_off(&(serial, 0));
+        let mut later = own.split_off(&(serial + 1, 0));
+        values.append(&mut later);
+        own
     }
 
     /// The device of the stream with this handle. Keeps nothing alive.
@@ -307,17 +333,20 @@ fn unknown(stream: Stream) -> Error {
 impl ForkAware for StreamTable {
     fn prepare(&self) {
         self.filling.hold();
+        self.values.hold();
     }
     fn parent(&self) {
         // SAFETY: held by `prepare` on this thread.
-        unsafe { self.filling.release() };
+        unsafe {
+            self.values.release();
+            self.filling.release();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::c_void;
 
     fn stream(number: usize) -> Stream {
         Stream((0x7000_0000 + number * 64) as *mut c_void)

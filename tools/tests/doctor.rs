@@ -176,7 +176,11 @@ fn is_mapped_by_anyone(file: &std::path::Path) -> bool {
 fn a_plugin_that_ends_the_process_ends_a_child_and_is_said() {
     let plugin = compile(
         "libllaisys_backend_ends",
-        "#include <stdlib.h>\n__attribute__((constructor)) static void end(void) { abort(); }\n",
+        "#include <stdlib.h>\n\
+         __attribute__((constructor)) static void end(void) { abort(); }\n\
+         const void *llaisysBackendQuery(unsigned major, unsigned minor) {\n\
+             return major + minor ? NULL : NULL;\n\
+         }\n",
     );
     let machine = Machine::new("ends").argument("--ask").set("LLAISYS_BACKENDS", &plugin);
     assert_eq!(machine.codes(), ["BACKENDS_NOT_ASKED"]);

@@ -141,8 +141,7 @@ impl<B: RuntimeApi> Managed<B> {
     fn destroy<'a>(&self, doomed: Doomed<'a>) -> std::result::Result<(), (Doomed<'a>, Error)> {
         let live = doomed.live();
         // The user's values go first, and outside the lock: a destructor may still use the stream's.
-        let values = std::mem::take(&mut *live.slots.lock());
-        drop(values);
+        drop(self.streams.take_values(live.serial));
         let is_gone = live.is_gone.load(Ordering::Relaxed);
         self.depart(live, is_gone);
         if !is_gone {

@@ -37,21 +37,16 @@ impl<B: RuntimeApi> Managed<B> {
     ) -> Result<()> {
         let entered = self.enter(0, stream)?;
         let Some(held) = &entered.stream else { return Err(no_default_stream()) };
-        let mut kept = held.live().slots.lock();
-        let replaced = match Slot::new(value, destructor) {
-            Some(slot) => kept.insert(key, slot),
-            None => kept.remove(&key),
-        };
+        let serial = held.live().serial;
         // The old value is destroyed outside the lock: its destructor may use the stream's slots.
-        drop(kept);
-        drop(replaced);
+        drop(self.streams.set_value(serial, key, Slot::new(value, destructor)));
         Ok(())
     }
 
     pub(super) fn kept_for_stream(&self, stream: Stream, key: u64) -> Result<*mut c_void> {
         let entered = self.enter(0, stream)?;
         let Some(held) = &entered.stream else { return Err(no_default_stream()) };
-        let value = held.live().slots.lock().get(&key).map_or(std::ptr::null_mut(), Slot::value);
+        let value = self.streams.value(held.live().serial, key).unwrap_or(std::ptr::null_mut());
         Ok(value)
     }
 }

@@ -340,7 +340,8 @@ struct long_descriptor {
 };
 
 /* No NUL within any length that a name may have. */
-static const char unended[64] __attribute__((unused)) = {[0 ... 63] = 'n'};
+#define N16 'n','n','n','n','n','n','n','n','n','n','n','n','n','n','n','n'
+static const char unended[64] __attribute__((unused)) = {N16, N16, N16, N16};
 
 static const struct long_descriptor descriptor = {
     .known = {

@@ -24,7 +24,7 @@ fn with_pools_where_they_are_asked_for() {
     let folder = support::artifacts(&["--package", "llaisys-capi"]);
     let library = support::file(&folder, "libllaisys_runtime.so", "llaisys-capi");
     let mut suite = support::suite(&library, "cpu");
-    suite.env("LLAISYS_ALLOCATOR", "pooled");
+    suite.env("LLAISYS_ALLOCATOR", "pooled").arg("--quick");
     for area in ["memory/", "accounting/", "errors/", "life/", "plugin_refusals", "constructor"] {
         suite.args(["--filter", area]);
     }

@@ -115,10 +115,13 @@ impl Queue {
     fn retire(&self) {
         if self.claim.try_claim() {
             let is_idle = self.ring.tail() <= self.progress.completed();
-            if self.identity.is_draining() && is_idle && self.identity.vacate() {
+            let is_vacated = self.identity.is_draining() && is_idle && self.identity.vacate();
+            if is_vacated {
                 self.vacated.fetch_add(1, Ordering::AcqRel);
             }
-            self.claim.release();
+            if !self.claim.release() && !is_vacated {
+                self.look_again();
+            }
         }
     }
 

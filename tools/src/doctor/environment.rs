@@ -24,6 +24,9 @@ const OURS: &[(&str, &str)] = &[
     ("LLAISYS_LAUNCH_BLOCKING", "1: every operation is complete when it returns (slow)"),
     ("LLAISYS_CPU_DEVICES", "how many devices the CPU backend has"),
     ("LLAISYS_CPU_MEMORY_LIMIT", "limit of the CPU's device memory"),
+    ("LLAISYS_CPU_THREADS", "how many workers run the CPU's streams"),
+    ("LLAISYS_CPU_STRICT", "1: the host cannot touch the CPU's device memory"),
+    ("LLAISYS_CPU_SCHEDULE_SEED", "an order for what is not ordered, to find missing waits"),
     ("LLAISYS_RUNTIME_LIBRARY", "the library that the Python package loads"),
     ("LLAISYS_HEADERS", "read by the build alone"),
 ];
