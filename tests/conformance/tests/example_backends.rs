@@ -255,12 +255,12 @@ fn under_sanitizer(
         return None;
     }
     // ThreadSanitizer wants the addresses that it was made for.
-    let mut run = Command::new("setarch");
-    run.arg("-R")
+    let mut run = Command::new("timeout");
+    run.args(["120", "setarch", "-R"])
         .arg(&program)
         .env("TSAN_OPTIONS", "exitcode=66")
         .env("ASAN_OPTIONS", "exitcode=66");
-    let ended = run.output().expect("setarch starts");
+    let ended = run.output().expect("timeout starts");
     Some((ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned()))
 }
 
