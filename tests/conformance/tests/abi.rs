@@ -13,7 +13,7 @@ fn root() -> PathBuf {
 }
 
 fn library() -> PathBuf {
-    let folder = support::artifacts(&["--package", "llaisys-capi"]);
+    let folder = support::artifacts();
     support::file(&folder, "libllaisys_runtime.so", "llaisys-capi")
 }
 

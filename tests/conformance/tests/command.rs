@@ -9,14 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 fn library() -> PathBuf {
-    let folder = support::artifacts(&["--package", "llaisys-capi"]);
+    let folder = support::artifacts();
     support::file(&folder, "libllaisys_runtime.so", "llaisys-capi")
 }
 
 /// A plugin that is right, or wrong in the way that `LLAISYS_MUTANT` says.
 fn plugin() -> PathBuf {
-    let build = ["--package", "llaisys-conformance", "--example", "mutant"];
-    let examples = support::artifacts(&build).join("examples");
+    let examples = support::artifacts().join("examples");
     support::file(&examples, "libmutant.so", "llaisys-conformance --example mutant")
 }
 

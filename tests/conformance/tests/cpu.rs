@@ -13,7 +13,7 @@ const CLAUSES: [&str; 46] = [
 
 #[test]
 fn one_device() {
-    let folder = support::artifacts(&["--package", "llaisys-capi"]);
+    let folder = support::artifacts();
     let library = support::file(&folder, "libllaisys_runtime.so", "llaisys-capi");
     support::assert_conforms(support::suite(&library, "cpu"), 60);
 }
@@ -21,7 +21,7 @@ fn one_device() {
 /// What allocates and frees; `docs/decisions/0010` says what pools do not see.
 #[test]
 fn with_pools_where_they_are_asked_for() {
-    let folder = support::artifacts(&["--package", "llaisys-capi"]);
+    let folder = support::artifacts();
     let library = support::file(&folder, "libllaisys_runtime.so", "llaisys-capi");
     let mut suite = support::suite(&library, "cpu");
     suite.env("LLAISYS_ALLOCATOR", "pooled").arg("--quick");
@@ -33,7 +33,7 @@ fn with_pools_where_they_are_asked_for() {
 
 #[test]
 fn three_virtual_devices_and_every_clause_is_shown() {
-    let folder = support::artifacts(&["--package", "llaisys-capi"]);
+    let folder = support::artifacts();
     let library = support::file(&folder, "libllaisys_runtime.so", "llaisys-capi");
     let mut suite = support::suite(&library, "cpu");
     suite.env("LLAISYS_CPU_DEVICES", "3");

@@ -49,7 +49,7 @@ impl Drop for Scratch {
 }
 
 fn library() -> PathBuf {
-    let folder = support::artifacts(&["--package", "llaisys-capi"]);
+    let folder = support::artifacts();
     support::file(&folder, "libllaisys_runtime.so", "llaisys-capi")
 }
 

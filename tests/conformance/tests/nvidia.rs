@@ -7,9 +7,7 @@ use std::process::Command;
 
 /// The library, and the driver.
 fn files() -> (PathBuf, PathBuf) {
-    let packages =
-        ["-p", "llaisys-capi", "-p", "llaisys-backend-nvidia", "-p", "llaisys-fake-cuda"];
-    let folder = support::artifacts(&packages);
+    let folder = support::artifacts();
     support::file(&folder, "libllaisys_backend_nvidia.so", "llaisys-backend-nvidia");
     let library = support::file(&folder, "libllaisys_runtime.so", "llaisys-capi");
     (library, support::file(&folder, "libcuda.so", "llaisys-fake-cuda"))

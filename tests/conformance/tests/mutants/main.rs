@@ -24,10 +24,9 @@ struct Files {
 
 impl Files {
     fn build() -> Files {
-        let folder = support::artifacts(&["--package", "llaisys-capi"]);
+        let folder = support::artifacts();
         let library = support::file(&folder, "libllaisys_runtime.so", "llaisys-capi");
-        let build = ["--package", "llaisys-conformance", "--examples"];
-        Files { library, examples: support::artifacts(&build).join("examples") }
+        Files { library, examples: folder.join("examples") }
     }
 
     /// A run on one of the plugins; without a fault unless `LLAISYS_MUTANT` is set.

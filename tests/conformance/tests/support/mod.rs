@@ -7,25 +7,39 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
-/// The folder with what cargo builds when it is given these arguments.
-pub fn artifacts(arguments: &[&str]) -> PathBuf {
+/// The folder with the libraries, the driver on host memory and, in `examples`, the mutants.
+///
+/// All are built by the first test of a program that asks, and by no later one: cargo takes a library away for a
+/// moment when it puts a new one there, and another test's suite would not find it.
+pub fn artifacts() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(build).clone()
+}
+
+fn build() -> PathBuf {
     if let Some(folder) = std::env::var_os("LLAISYS_CONFORMANCE_ARTIFACTS") {
         return PathBuf::from(folder);
     }
     let binary = Path::new(env!("CARGO_BIN_EXE_llaisys-conformance"));
     let folder = binary.parent().expect("a program is in a folder").to_owned();
     let target = folder.parent().expect("the folder of a profile is in the target folder");
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.arg("build").arg("--target-dir").arg(target);
-    command.arg("--manifest-path").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"));
-    if folder.ends_with("release") {
-        command.arg("--release");
+    let libraries =
+        ["-p", "llaisys-capi", "-p", "llaisys-backend-nvidia", "-p", "llaisys-fake-cuda"];
+    for what in [&libraries[..], &["-p", "llaisys-conformance", "--examples"]] {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.arg("build").arg("--target-dir").arg(target);
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
+        command.arg("--manifest-path").arg(manifest);
+        if folder.ends_with("release") {
+            command.arg("--release");
+        }
+        command.args(what);
+        let built = command.stdin(Stdio::null()).output().expect("cargo starts");
+        let errors = String::from_utf8_lossy(&built.stderr);
+        assert!(built.status.success(), "{command:?} failed: {errors}");
     }
-    command.args(arguments);
-    let built = command.stdin(Stdio::null()).output().expect("cargo starts");
-    let errors = String::from_utf8_lossy(&built.stderr);
-    assert!(built.status.success(), "{command:?} failed: {errors}");
     folder
 }
 
