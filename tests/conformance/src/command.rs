@@ -44,7 +44,7 @@ pub struct Options {
     /// The libllaisys_runtime.so to test over [default: the one beside this program].
     #[arg(long)]
     library: Option<PathBuf>,
-    /// Only cases whose area/name [clause] contains this text; may be given several times.
+    /// Only cases whose `area/name [clause]` contains this text; may be given several times.
     #[arg(long)]
     filter: Vec<String>,
     /// Print the cases and run none.
