@@ -37,6 +37,7 @@ mod berth;
 mod blocks;
 mod budget;
 mod bulk;
+mod c_heap;
 mod cgroup;
 mod claim;
 mod command;

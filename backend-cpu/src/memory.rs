@@ -7,6 +7,7 @@
 
 use crate::blocks::{Block, Blocks, Place};
 use crate::budget::Budget;
+use crate::c_heap;
 use crate::deferred::Deferred;
 use crate::host_call;
 use crate::position::Position;
@@ -158,11 +159,7 @@ impl Memory {
     /// library keeps for later.
     pub fn trim(&self) {
         self.reap();
-        #[cfg(target_env = "gnu")]
-        // SAFETY: gives unused pages of the C library's heap back; may be called at any time.
-        unsafe {
-            libc::malloc_trim(0);
-        }
+        c_heap::trim();
     }
 
     /// Where the bytes are that an operation uses: in strict mode not at the block's address.

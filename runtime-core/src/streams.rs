@@ -208,9 +208,11 @@ impl StreamTable {
     /// Takes out all values of a stream.
     pub fn take_values(&self, serial: u64) -> BTreeMap<(u64, u64), UserSlot> {
         let mut values = self.values.lock();
-        let mut own = values.split_off(&(serial, 0));
-        let mut later = own.split_off(&(serial + 1, 0));
-        values.append(&mut later);
+        let mut own = BTreeMap::new();
+        let of_stream = (serial, 0)..=(serial, u64::MAX);
+        while let Some((&key, _)) = values.range(of_stream.clone()).next() {
+            own.extend(values.remove_entry(&key));
+        }
         own
     }
 
