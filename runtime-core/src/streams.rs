@@ -18,7 +18,7 @@ use crate::fork::ForkAware;
 use crate::lock::{ForkLock, Mutex};
 use crate::slots::Slot as UserSlot;
 use crate::status::Status;
-use crate::stream_state::StreamState;
+use crate::stream_state::{Seen, StreamState};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr;
@@ -222,20 +222,10 @@ impl StreamTable {
     /// `INVALID_HANDLE` when there is none.
     #[inline]
     pub fn device_of(&self, stream: Stream) -> Result<Ordinal> {
-        for level in 0..LEVELS {
-            let Some(window) = self.window(level, stream) else { break };
-            for slot in window {
-                while let Some(seen) = slot.state.load()
-                    && slot.handle.load(Ordering::Relaxed) == stream.0 as usize
-                {
-                    let device = slot.device.load(Ordering::Relaxed);
-                    if slot.state.is_still(seen) {
-                        return Ok(device);
-                    }
-                }
-            }
-        }
-        Err(unknown(stream))
+        self.find(stream, |slot, seen| {
+            let device = slot.device.load(Ordering::Relaxed);
+            slot.state.is_still(seen).then_some(device)
+        })
     }
 
     /// Takes a stream out, for the one caller who destroys it.
@@ -247,20 +237,26 @@ impl StreamTable {
     }
 
     #[cold]
-    fn come_in(
-        &self,
+    fn come_in(&self, stream: Stream, by: impl Fn(&StreamState, Seen) -> bool) -> Result<Held<'_>> {
+        self.find(stream, |slot, seen| by(&slot.state, seen).then_some(Held(slot)))
+    }
+
+    /// Gives `take` the slot of a live stream until it answers something, or the stream is not there (any
+    /// more).
+    #[inline]
+    fn find<'a, T>(
+        &'a self,
         stream: Stream,
-        by: impl Fn(&StreamState, crate::stream_state::Seen) -> bool,
-    ) -> Result<Held<'_>> {
+        take: impl Fn(&'a Slot, Seen) -> Option<T>,
+    ) -> Result<T> {
         for level in 0..LEVELS {
             let Some(window) = self.window(level, stream) else { break };
             for slot in window {
-                // Until it came in, or the slot is not this stream's (any more).
                 while let Some(seen) = slot.state.load()
                     && slot.handle.load(Ordering::Relaxed) == stream.0 as usize
                 {
-                    if by(&slot.state, seen) {
-                        return Ok(Held(slot));
+                    if let Some(taken) = take(slot, seen) {
+                        return Ok(taken);
                     }
                 }
             }

@@ -400,7 +400,8 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
             let device = held.device();
             let entered = Entered { managed: self, device, stream: Some(held) };
             if let Some(flags) = self.rules(device).plan_at_sight(request) {
-                // SAFETY: as below.
+                // SAFETY: both ranges lie in live blocks of this backend and do not overlap; that they live
+                // until the stream has passed is the caller's promise. `entered` keeps the stream alive.
                 return entered.on(|backend| unsafe {
                     backend.memcpy_async(device, dst, src, size, kind, stream, flags)
                 });
