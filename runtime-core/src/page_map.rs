@@ -29,7 +29,12 @@ const LEVELS: [Level; 6] = [
     Level { bits: 8, shift: 0 },
 ];
 
-static LEVELS_IN_MEMORY: [Level; 6] = LEVELS;
+/// [`LEVELS`], for the look-up, as a value that the compiler cannot look into: what it would make of six
+/// known turns is several times as long, and a look-up's code is rarely in the nearest cache.
+static LEVELS_IN_MEMORY: AtomicPtr<Level> = {
+    static IN_MEMORY: [Level; LEVELS.len()] = LEVELS;
+    AtomicPtr::new((&raw const IN_MEMORY).cast_mut().cast())
+};
 
 /// From this level on any block may take an entry that is free: a cell of 256 bytes rarely has two.
 const CELL: usize = 4;
@@ -102,13 +107,10 @@ impl Entry {
     }
 }
 
-/// The map. Its root is as large as needed for every address below [`END`], and lies untouched until
-/// blocks come.
+/// The map. Its root is as large as needed for every address below [`END`]; all of it is zero, so it takes
+/// nothing in a file, and no memory until blocks come.
 pub struct PageMap {
     root: [Entry; LEVELS[0].entries()],
-    /// [`LEVELS`], for the look-up, as a value that the compiler cannot look into: what it would make of
-    /// six known turns is several times as long, and a look-up's code is rarely in the nearest cache.
-    levels: AtomicPtr<Level>,
 }
 
 /// Part of the address space: from the first byte to the last, both inside, below [`END`].
@@ -142,10 +144,7 @@ impl Extent {
 impl PageMap {
     /// A map without blocks.
     pub const fn new() -> PageMap {
-        PageMap {
-            root: [const { Entry::new() }; LEVELS[0].entries()],
-            levels: AtomicPtr::new((&raw const LEVELS_IN_MEMORY).cast_mut().cast()),
-        }
+        PageMap { root: [const { Entry::new() }; LEVELS[0].entries()] }
     }
 
     /// Shows `visit` the records on the way to an address, below [`END`], until it answers something.
@@ -156,9 +155,9 @@ impl PageMap {
         mut visit: impl FnMut(&'static Record) -> Option<T>,
     ) -> Option<T> {
         let mut node: *const Entry = self.root.as_ptr();
-        let mut level: *const Level = self.levels.load(Ordering::Relaxed);
+        let mut level: *const Level = LEVELS_IN_MEMORY.load(Ordering::Relaxed);
         loop {
-            // SAFETY: `levels` points to [`LEVELS`], whose last level is left below; `node` is a node of
+            // SAFETY: `LEVELS_IN_MEMORY` points to [`LEVELS`], whose last level is left below; `node` is a node of
             // this level, and the index is taken modulo its length.
             let (here, entry) = unsafe {
                 let here = &*level;

@@ -187,7 +187,6 @@ pub struct Place {
 
 /// The blocks.
 struct PointerTable {
-    map: PageMap,
     /// Held by whoever changes the table.
     change: Mutex<Change>,
     /// There are blocks beyond the addresses that the map has a place for.
@@ -202,8 +201,10 @@ struct Change {
     beyond: BTreeMap<usize, Block>,
 }
 
+/// Where they are. By itself, because a static that is not all zero is in the file from end to end.
+static MAP: PageMap = PageMap::new();
+
 static TABLE: PointerTable = PointerTable {
-    map: PageMap::new(),
     change: Mutex::new(Change { spare: Vec::new(), beyond: BTreeMap::new() }),
     any_beyond: AtomicBool::new(false),
 };
@@ -279,7 +280,7 @@ pub fn look(address: usize) -> (usize, About) {
     if address >= page_map::END {
         return (0, About(0));
     }
-    let found = TABLE.map.visit(address, |record| {
+    let found = MAP.visit(address, |record| {
         let [base, size, about] = record.read_first()?;
         let offset = address.wrapping_sub(base as usize);
         (offset < size as usize).then(|| (size as usize - offset, About(about)))
@@ -294,7 +295,7 @@ pub fn find(address: usize) -> Option<Block> {
     }
     loop {
         let mut is_changing = false;
-        let found = TABLE.map.visit(address, |record| match record.read() {
+        let found = MAP.visit(address, |record| match record.read() {
             Some(words) => Some(Block::from_words(words)).filter(|block| block.contains(address)),
             None => {
                 is_changing = true;
@@ -391,7 +392,7 @@ pub fn remove_pooled(blocks: impl Iterator<Item = (&'static Record, usize)>) {
     for (record, bytes) in blocks {
         let first = record.word(0) as usize;
         record.write([0; WORDS]);
-        TABLE.map.remove(Extent { first, last: first + (bytes - 1) }, record);
+        MAP.remove(Extent { first, last: first + (bytes - 1) }, record);
         change.spare.push(record);
     }
 }
@@ -403,7 +404,7 @@ pub fn find_pooled(address: usize, owner: DeviceType) -> Option<(&'static Record
     if address >= page_map::END {
         return None;
     }
-    let (record, [_, size, about]) = TABLE.map.visit(address, |record| {
+    let (record, [_, size, about]) = MAP.visit(address, |record| {
         let words: [u64; 3] = record.read_first()?;
         let begins_here = words[0] == address as u64 && words[1] != 0;
         begins_here.then_some((record, words))
@@ -419,7 +420,7 @@ impl Change {
         if address >= page_map::END {
             return self.find_beyond(address).map(|block| (block, None));
         }
-        TABLE.map.visit(address, |record| {
+        MAP.visit(address, |record| {
             let block = self.read(record);
             block.contains(address).then_some((block, Some(record)))
         })
@@ -437,7 +438,7 @@ impl Change {
             let (_, other) = self.beyond.range(..=extent.last).next_back()?;
             return other.meets(extent).then_some((*other, None));
         }
-        TABLE.map.visit_all(extent, &mut |record| {
+        MAP.visit_all(extent, &mut |record| {
             let other = self.read(record);
             other.meets(extent).then_some((other, Some(record)))
         })
@@ -474,7 +475,7 @@ impl Change {
     fn insert_record(&mut self, extent: Extent, words: [u64; WORDS]) -> &'static Record {
         let record = self.spare.pop().unwrap_or_else(|| Box::leak(Box::new(Record::new())));
         record.write(words);
-        TABLE.map.insert(extent, record);
+        MAP.insert(extent, record);
         record
     }
 
@@ -485,7 +486,7 @@ impl Change {
         };
         // First the words: from here on the block is not found, by whatever way the record is reached.
         record.write([0; WORDS]);
-        TABLE.map.remove(block.extent(), record);
+        MAP.remove(block.extent(), record);
         self.spare.push(record);
     }
 }
