@@ -56,6 +56,7 @@ mod stream_state;
 mod streams;
 pub mod support;
 pub mod trust;
+mod visitors;
 
 pub use api::RuntimeApi;
 pub use error::{Error, Result};

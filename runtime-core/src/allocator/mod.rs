@@ -16,7 +16,7 @@
 //! | pieces of segments | `heap` |
 //! | a block, live or free | `block`, over `record` and `pointers` |
 //! | the way back: free, trim | `freeing` |
-//! | freed while work may use it (M4) | `quarantine`, behind the ends of `sources` |
+//! | freed while work may use it (M4) | `quarantine`, behind the ends of `sources` and the `copies` under way |
 //! | freed in a stream's order (M7) | `lanes` |
 //! | whether a backend has pools at all | `mode` |
 //!
@@ -27,6 +27,7 @@
 
 pub mod block;
 mod central;
+pub mod copies;
 mod freeing;
 mod heap;
 mod lanes;
@@ -49,9 +50,8 @@ use block::{Block, LARGE};
 use central::Central;
 use heap::{Heap, Range};
 use lanes::Lanes;
-use quarantine::{Fence, Mark, Quarantine};
+use quarantine::{Fence, Quarantine, Until};
 use std::ffi::c_void;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The largest size that comes from a pool.
@@ -88,8 +88,8 @@ pub trait Backing {
     /// What stands on a stream, which is kept alive by the caller.
     fn fence_of(&self, device: Ordinal, stream: Stream) -> Fence;
 
-    /// Takes out the marks that were reached; with `wait`, waits for all. Whether none is left.
-    fn pass(&self, marks: &mut Vec<Arc<Mark>>, wait: bool) -> bool;
+    /// Takes out what was reached; with `wait`, waits for all. Whether nothing is left.
+    fn pass(&self, until: &mut Until, wait: bool) -> bool;
 }
 
 /// The memory of one device.

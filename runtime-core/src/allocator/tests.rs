@@ -4,7 +4,7 @@
 //! blocks that share a byte, and a block that is handed out while earlier work is not done (M4).
 
 use super::block::Block;
-use super::quarantine::{Fence, Mark};
+use super::quarantine::{Fence, Mark, Until};
 use super::{Backing, LARGEST, Pool, SEGMENT};
 use crate::accounting::Account;
 use crate::api::{Event, Ordinal, Stream};
@@ -81,15 +81,15 @@ impl Backing for Clock {
             return Fence::Over;
         }
         let event = Event(self.now.load(SeqCst) as *mut c_void);
-        Fence::Until(vec![Arc::new(Mark { device, event })])
+        Fence::Until(Until { marks: vec![Arc::new(Mark { device, event })], copies: None })
     }
 
-    fn pass(&self, marks: &mut Vec<Arc<Mark>>, wait: bool) -> bool {
+    fn pass(&self, until: &mut Until, wait: bool) -> bool {
         if wait {
             self.done.store(self.now.load(SeqCst), SeqCst);
         }
-        marks.retain(|mark| mark.event.0 as usize > self.done.load(SeqCst));
-        marks.is_empty()
+        until.marks.retain(|mark| mark.event.0 as usize > self.done.load(SeqCst));
+        until.is_over()
     }
 }
 

@@ -67,7 +67,7 @@ impl<B: RuntimeApi> Managed<B> {
                 .capabilities()
                 .contains(Capabilities::DEVICE_MEMORY_IS_HOST_MEMORY),
             launch_blocking: std::env::var_os("LLAISYS_LAUNCH_BLOCKING").is_some_and(|v| v == "1"),
-            pools: pooled::Pools::new(is_pooled(backend.capabilities())),
+            pools: pooled::Pools::new(is_pooled(device_type, backend.capabilities())),
             backend,
             device_type,
             count: AtomicI32::new(-1),
@@ -373,6 +373,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
                 backend.stream_synchronize(other, Stream::DEFAULT)
             })?;
         }
+        let _copying = self.pools.copying();
         // SAFETY: the plan checked ranges, kind and overlap as far as the core knows the pointers;
         // for the rest the caller keeps `memcpy_sync`'s contract.
         self.on(device, |backend| unsafe {

@@ -113,3 +113,12 @@ pub mod signal;
 )]
 #[path = "../../../backend-cpu/src/sleepers.rs"]
 pub mod sleepers;
+
+#[allow(
+    dead_code,
+    missing_docs,
+    clippy::new_without_default,
+    reason = "the product's file as it is"
+)]
+#[path = "../../../runtime-core/src/visitors.rs"]
+pub mod visitors;
