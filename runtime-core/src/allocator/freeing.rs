@@ -6,7 +6,7 @@
 use super::block::{Block, Claimed, LARGE};
 use super::heap::{self, Range};
 use super::quarantine::{Batch, Fence};
-use super::{Backing, KEPT, KEPT_SMALL, Pool, lanes, thread_cache};
+use super::{Backing, KEPT, KEPT_PART, KEPT_SMALL, Pool, lanes, size_class, thread_cache};
 use crate::pointers;
 use std::sync::atomic::Ordering;
 
@@ -194,25 +194,34 @@ impl Pool {
         if blocks.is_empty() {
             return;
         }
-        let freed = blocks.iter().map(|block| (block.class() == LARGE, block.piece()));
+        // What a record says goes with it.
+        let freed = blocks.iter().map(|block| (size_class::is_small(block.class()), block.piece()));
         let freed: Vec<(bool, heap::PieceId)> = freed.collect();
         pointers::remove_pooled(blocks.iter().map(|block| (block.record(), block.bytes())));
-        let (large, small): (Vec<_>, Vec<_>) = freed.into_iter().partition(|(large, _)| *large);
-        let mut origins = Vec::new();
-        if !small.is_empty() {
+        let of = |is_small| {
+            freed.iter().filter(move |(small, _)| *small == is_small).map(|(_, piece)| *piece)
+        };
+        let mut unused = Vec::new();
+        if of(true).next().is_some() {
             let mut heap = self.small.lock();
-            small.iter().for_each(|(_, piece)| heap.release(*piece));
-            origins.extend(heap.shrink(KEPT_SMALL).iter().map(|segment| segment.origin));
+            of(true).for_each(|piece| heap.release(piece));
+            unused = heap.shrink(KEPT_SMALL);
+        }
+        if of(false).next().is_none() && unused.is_empty() {
+            return;
         }
         let mut heap = self.large.lock();
-        large.iter().map(|(_, piece)| piece).chain(&origins).for_each(|piece| heap.release(*piece));
-        let unused = heap.shrink(KEPT);
+        let origins = unused.iter().map(|segment| segment.origin);
+        of(false).chain(origins).for_each(|piece| heap.release(piece));
+        let kept = KEPT.max(heap.reserved() / KEPT_PART);
+        let unused = heap.shrink(kept);
         drop(heap);
         self.give_back(unused, backing);
     }
 
     fn give_back(&self, segments: Vec<Range>, backing: &dyn Backing) {
         for segment in segments {
+            pointers::remove_segment(segment.base);
             backing.release(self.place.device, segment.base);
         }
     }

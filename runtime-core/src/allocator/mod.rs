@@ -62,11 +62,12 @@ const SEGMENT: usize = 2 << 20;
 /// The largest segment that is asked for beyond what an allocation needs.
 const LARGEST_SEGMENT: usize = 256 << 20;
 /// A heap grows by this part of what it has, which bounds what a new segment can waste.
-const GROWTH: usize = 16;
+const GROWTH: usize = 32;
 /// Sizes above all classes are multiples of this.
 const PAGE: usize = 4096;
-/// The bytes that a heap may keep in segments that nobody uses.
+/// The bytes that a heap may keep in segments that nobody uses, or, if that is more, this part of what it has.
 const KEPT: usize = 64 << 20;
+const KEPT_PART: usize = 16;
 
 /// The same of the heap for small blocks.
 const KEPT_SMALL: usize = 4 << 20;
@@ -100,7 +101,7 @@ pub struct Pool {
     central: Mutex<Central>,
     /// Over the backend's segments.
     large: Mutex<Heap>,
-    /// For blocks that have a class, over pieces of the other heap: small ones that live long would keep
+    /// For small blocks, over pieces of the other heap: small ones that live long would keep
     /// large pieces from becoming one.
     small: Mutex<Heap>,
     quarantine: Mutex<Quarantine>,
@@ -192,6 +193,10 @@ impl Pool {
     /// A batch of blocks of a class from the heap.
     fn carve(&self, class: usize, backing: &dyn Backing) -> Result<Vec<Block>> {
         let (bytes, batch) = (size_class::bytes(class), size_class::batch(class));
+        if !size_class::is_small(class) {
+            let piece = self.piece(bytes, backing)?;
+            return Ok(self.enter(&[piece], bytes, class));
+        }
         let mut run = self.small.lock().allocate_run(bytes, batch);
         if run.is_empty() {
             let (origin, base) = self.piece(SEGMENT, backing)?;
@@ -199,13 +204,12 @@ impl Pool {
             small.grow(Range { base, size: SEGMENT, origin });
             run = small.allocate_run(bytes, batch);
         }
-        self.enter(&run, bytes, class)
+        Ok(self.enter(&run, bytes, class))
     }
 
     fn allocate_large(&self, bytes: usize, backing: &dyn Backing) -> Result<Block> {
         let run = [self.piece(bytes, backing)?];
-        let mut blocks = self.enter(&run, bytes, LARGE)?;
-        blocks.pop().ok_or_else(no_room)
+        self.enter(&run, bytes, LARGE).pop().ok_or_else(no_room)
     }
 
     /// A piece of the backend's memory.
@@ -227,23 +231,20 @@ impl Pool {
             }
             outcome => outcome?,
         };
+        // A refused segment is not given back: that would free what is in use.
+        pointers::insert_segment(self.place, base, size)?;
         let mut large = self.large.lock();
         large.grow(Range { base, size, origin: 0 });
         large.allocate(bytes).ok_or_else(no_room)
     }
 
     /// Puts pieces into the table of all pointers, as free blocks.
-    fn enter(
-        &self,
-        run: &[(heap::PieceId, usize)],
-        bytes: usize,
-        class: usize,
-    ) -> Result<Vec<Block>> {
+    fn enter(&self, run: &[(heap::PieceId, usize)], bytes: usize, class: usize) -> Vec<Block> {
         let bases = run.iter().map(|(_, base)| *base);
-        let records = pointers::insert_pooled(self.place, class, bytes, bases)?;
+        let records = pointers::insert_pooled(self.place, class, bytes, bases);
         let block =
             |(record, (piece, _)): (_, &(heap::PieceId, usize))| Block::new(record, *piece, bytes);
-        Ok(records.into_iter().zip(run).map(block).collect())
+        records.into_iter().zip(run).map(block).collect()
     }
 
     /// The bytes that were freed and wait for work.
