@@ -10,9 +10,9 @@
 use llaisys_backend_cpu::Cpu;
 use llaisys_runtime_core::api::{CopyFlags, MemcpyKind, Pattern, RuntimeApi, Stream};
 use llaisys_runtime_core::device_type;
+use llaisys_runtime_core::lock::Mutex;
 use llaisys_runtime_core::managed::Managed;
 use std::ffi::c_void;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 const THREADS: u64 = 16;
@@ -166,7 +166,7 @@ impl Storm {
         for number in 0..operations / 2 {
             let block = self.allocate(&mut numbers);
             let place = &self.places[numbers.below(PLACES)];
-            let before = place.lock().unwrap_or_else(PoisonError::into_inner).replace(block);
+            let before = place.lock().replace(block);
             if let Some(before) = before {
                 self.check_and_free(before, &mut numbers);
             }
@@ -202,7 +202,7 @@ fn no_canary_changes_while_sixteen_threads_allocate_and_free_on_four_streams() {
     });
     let mut numbers = Numbers(1);
     for place in &storm.places {
-        let left = place.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let left = place.lock().take();
         left.into_iter().for_each(|block| storm.check_and_free(block, &mut numbers));
     }
     api.device_synchronize(0).expect("waited for");
