@@ -424,13 +424,21 @@ pub fn find_pooled(address: usize, owner: DeviceType) -> Option<(&'static Record
     if address >= page_map::END {
         return None;
     }
-    let (record, [_, size, about]) = MAP.visit(address, |record| {
-        let words: [u64; 3] = record.read_first()?;
-        let begins_here = words[0] == address as u64 && words[1] != 0;
-        begins_here.then_some((record, words))
-    })?;
+    MAP.visit(address, |record| begins_at(record, address, owner))
+}
+
+/// Whether a record is that of a live block of this owner's allocator which begins at an address: the record,
+/// with its second and third word.
+#[inline(always)]
+pub fn begins_at(
+    record: &'static Record,
+    address: usize,
+    owner: DeviceType,
+) -> Option<(&'static Record, u64, u64)> {
+    let [base, size, about] = record.read_first()?;
     let is_pooled = about >> CLASS_SHIFT & 0xFF != 0;
-    (is_pooled && About(about).is(About::of(owner).and(About::DEVICE)))
+    let wanted = About::of(owner).and(About::DEVICE);
+    (base == address as u64 && size != 0 && is_pooled && About(about).is(wanted))
         .then_some((record, size, about))
 }
 

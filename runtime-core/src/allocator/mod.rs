@@ -142,6 +142,7 @@ impl Pool {
         }
         let (pointer, is_full) = thread_cache::with(self.slot, |cache| {
             let block = cache.pop(size_class::of(size))?;
+            thread_cache::remember(block);
             Some((block.hand_out(size), cache.shard.allocated(size as u64)))
         })??;
         if is_full {
