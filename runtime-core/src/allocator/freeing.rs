@@ -222,7 +222,7 @@ impl Pool {
     fn give_back(&self, segments: Vec<Range>, backing: &dyn Backing) {
         for segment in segments {
             pointers::remove_segment(segment.base);
-            backing.release(self.place.device, segment.base);
+            backing.release(self.place, segment.base);
         }
     }
 

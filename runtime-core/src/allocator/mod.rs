@@ -1,4 +1,5 @@
-//! The allocator of device memory: pools of blocks over segments that the backend allocated.
+//! The allocator of device memory, and of pinned memory where that is another one: pools of blocks over
+//! segments that the backend allocated.
 //!
 //! ```text
 //!   malloc_device ──▶ thread cache ──▶ central lists ──▶ heap ──▶ segment of the backend
@@ -41,10 +42,9 @@ mod thread_cache;
 
 use crate::accounting::{Account, Shard};
 use crate::api::{Ordinal, Stream};
-use crate::device_type::DeviceType;
 use crate::error::{Error, Result};
 use crate::lock::{ForkLock, Mutex};
-use crate::pointers::{self, Place};
+use crate::pointers::{self, MemoryKind, Place};
 use crate::status::Status;
 use block::{Block, LARGE};
 use central::Central;
@@ -77,11 +77,11 @@ pub trait Backing {
     /// Allocates a segment.
     ///
     /// # Errors
-    /// As for `malloc_device`.
-    fn reserve(&self, device: Ordinal, size: usize) -> Result<usize>;
+    /// As for `malloc_device` or `malloc_host`.
+    fn reserve(&self, place: Place, size: usize) -> Result<usize>;
 
     /// Gives a segment back that nobody uses.
-    fn release(&self, device: Ordinal, base: usize);
+    fn release(&self, place: Place, base: usize);
 
     /// What stands between what was freed until now and its use.
     fn fence(&self) -> Fence;
@@ -93,7 +93,7 @@ pub trait Backing {
     fn pass(&self, until: &mut Until, wait: bool) -> bool;
 }
 
-/// The memory of one device.
+/// The memory of one kind on one device.
 pub struct Pool {
     slot: usize,
     place: Place,
@@ -114,15 +114,10 @@ static NEXT_SLOT: AtomicUsize = AtomicUsize::new(0);
 
 impl Pool {
     /// A pool that holds nothing yet.
-    pub fn new(
-        owner: DeviceType,
-        device: Ordinal,
-        on_host: bool,
-        account: &'static Account,
-    ) -> Pool {
+    pub fn new(place: Place, account: &'static Account) -> Pool {
         Pool {
             slot: NEXT_SLOT.fetch_add(1, Ordering::Relaxed),
-            place: Place { owner, device, on_host },
+            place,
             account,
             central: Mutex::new(Central::new()),
             small: Mutex::new(Heap::new()),
@@ -224,11 +219,10 @@ impl Pool {
         }
         let more = (reserved / GROWTH).clamp(SEGMENT, LARGEST_SEGMENT);
         let mut size = bytes.max(more).next_multiple_of(SEGMENT);
-        let device = self.place.device;
-        let base = match backing.reserve(device, size) {
+        let base = match backing.reserve(self.place, size) {
             Err(error) if error.status() == Status::OutOfMemory && size > bytes => {
                 size = bytes;
-                backing.reserve(device, size)?
+                backing.reserve(self.place, size)?
             }
             outcome => outcome?,
         };
@@ -275,6 +269,11 @@ impl Pool {
     /// The bytes that the pool has from the backend.
     pub fn reserved(&self) -> usize {
         self.large.lock().reserved()
+    }
+
+    /// What it gives out.
+    pub fn kind(&self) -> MemoryKind {
+        self.place.kind
     }
 
     /// The device's account.
