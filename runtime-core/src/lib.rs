@@ -34,6 +34,7 @@ pub mod event;
 mod event_state;
 mod events;
 pub mod export;
+mod fences;
 pub mod fork;
 pub mod futex;
 mod hints;

@@ -15,8 +15,8 @@ enum Next {
     Nothing,
     /// The thread has too many blocks of a class.
     Spill,
-    /// Enough blocks wait to be put behind marks.
-    Settle,
+    /// Enough blocks wait to be stamped.
+    Stamp,
     /// The block goes to the heap.
     Return,
 }
@@ -26,10 +26,11 @@ impl Pool {
     #[inline(always)]
     pub fn free(&'static self, freed: Claimed, is_at_rest: bool, backing: &dyn Backing) {
         let Claimed { block, size, class, .. } = freed;
+        let patience = self.patience.load(Ordering::Relaxed);
         let done = thread_cache::with(self.slot, |cache| {
             let is_full = cache.shard.freed(size as u64);
             let next = if !is_at_rest {
-                if cache.push_waiting(block) { Next::Settle } else { Next::Nothing }
+                if cache.push_waiting(block, patience) { Next::Stamp } else { Next::Nothing }
             } else if class == LARGE {
                 Next::Return
             } else if cache.push(class, block) {
@@ -53,7 +54,7 @@ impl Pool {
         }
         match next {
             Next::Nothing => {}
-            Next::Settle => self.settle(backing, true),
+            Next::Stamp => self.stamp(backing),
             Next::Return => self.put_heap(vec![block], backing),
             Next::Spill => {
                 let class = block.class();
@@ -115,12 +116,30 @@ impl Pool {
         }
     }
 
+    /// Enough of the thread's blocks wait. The older ones are anybody's if a fence has passed since they were
+    /// stamped, whoever asked for it; otherwise all are put behind marks.
+    #[cold]
+    fn stamp(&'static self, backing: &dyn Backing) {
+        let stamp = thread_cache::with(self.slot, |cache| cache.stamp()).flatten();
+        if stamp.is_some_and(|stamp| !backing.are_past(stamp)) {
+            return self.settle(backing, true);
+        }
+        let now = backing.stamp();
+        let older = thread_cache::with(self.slot, |cache| cache.take_older(now));
+        self.put_ready(older.unwrap_or_default(), backing);
+    }
+
     /// Finds out which freed blocks need not wait any longer, and puts the thread's own behind marks when
     /// there are enough of them, or when it `must`.
     #[cold]
     pub(super) fn settle(&'static self, backing: &dyn Backing, must: bool) {
+        let patience = self.patience.load(Ordering::Relaxed);
+        let stamp = thread_cache::with(self.slot, |cache| cache.stamp()).flatten();
+        if !must && stamp.is_some_and(|stamp| backing.are_past(stamp)) {
+            return self.stamp(backing);
+        }
         let own = thread_cache::with(self.slot, |cache| {
-            let is_due = must || cache.is_worth_asking();
+            let is_due = must || cache.is_worth_asking(patience);
             if is_due { cache.take_waiting() } else { Vec::new() }
         });
         let mut blocks = own.unwrap_or_default();

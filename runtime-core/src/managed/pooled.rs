@@ -15,6 +15,7 @@ use crate::allocator::sources::{DEVICES, Source, Sources};
 use crate::allocator::{self, Backing, Pool};
 use crate::api::*;
 use crate::error::{Error, Result};
+use crate::fences::{Fences, Stamp};
 use crate::host_function;
 use crate::lock::{ForkLock, Mutex};
 use crate::status::Status;
@@ -37,6 +38,7 @@ pub struct Pools {
     private_streams: [AtomicPtr<c_void>; DEVICES],
     sources: Sources,
     copies: Copies,
+    fences: Fences,
     /// Events that no mark uses.
     events: Mutex<Vec<Mark>>,
 }
@@ -58,6 +60,7 @@ impl Pools {
             private_streams: [const { AtomicPtr::new(ptr::null_mut()) }; DEVICES],
             sources: Sources::new(),
             copies: Copies::new(),
+            fences: Fences::new(),
             events: Mutex::new(Vec::new()),
         }
     }
@@ -465,7 +468,16 @@ impl<B: RuntimeApi> Backing for Managed<B> {
             self.on(device, |backend| unsafe { backend.free_device(device, base as *mut c_void) });
     }
 
+    fn stamp(&self) -> Stamp {
+        self.pools.fences.stamp()
+    }
+
+    fn are_past(&self, stamp: Stamp) -> bool {
+        self.pools.fences.are_past(stamp)
+    }
+
     fn fence(&self) -> Fence {
+        let begun = self.pools.fences.begin();
         let copies = self.pools.copies.under_way();
         let mut marks = Vec::new();
         if !self.pools.sources.are_none() && self.marks(&mut marks).is_err() {
@@ -473,7 +485,11 @@ impl<B: RuntimeApi> Backing for Managed<B> {
             return Fence::Unknown;
         }
         let until = Until { marks, copies };
-        if until.is_over() { Fence::Over } else { Fence::Until(until) }
+        if !until.is_over() {
+            return Fence::Until(until);
+        }
+        self.pools.fences.found_nothing(begun);
+        Fence::Over
     }
 
     fn fence_of(&self, device: Ordinal, stream: Stream) -> Fence {
