@@ -6,6 +6,7 @@
 use super::block::{Block, Claimed, LARGE};
 use super::heap::{self, Range};
 use super::quarantine::{Batch, Fence};
+use super::thread_cache::{Excess, ThreadCache};
 use super::{Backing, KEPT, KEPT_PART, KEPT_SMALL, Pool, lanes, size_class, thread_cache};
 use crate::pointers;
 use std::sync::atomic::Ordering;
@@ -83,7 +84,18 @@ impl Pool {
     /// Takes in a block that was freed in the order of a stream, which the caller keeps alive, and which is
     /// done with it behind what it has now. The caller has counted it.
     pub fn free_on(&'static self, block: Block, key: lanes::Key, backing: &dyn Backing) {
-        let older = self.lanes.put(key, block);
+        thread_cache::open(self.slot, self);
+        let class = block.class();
+        let own = thread_cache::with(self.slot, |cache| {
+            if class == LARGE { None } else { Some(cache.push_on(key, class, block)) }
+        });
+        let excess = match own.flatten() {
+            Some(None) => return,
+            Some(Some(Excess::OfOther(blocks))) => return self.push_unfenced(blocks),
+            Some(Some(Excess::OfStream(blocks))) => blocks,
+            None => vec![block],
+        };
+        let older = self.lanes.put(key, excess);
         if older.is_empty() {
             return;
         }
@@ -96,12 +108,18 @@ impl Pool {
 
     /// A block that this very stream freed.
     pub fn take_of(&self, key: lanes::Key, size: usize) -> Option<Block> {
-        self.lanes.take(key, size)
+        let own = |cache: &mut ThreadCache| cache.pop_on(key, size_class::of(size));
+        let own = (size <= size_class::LARGEST).then(|| thread_cache::with(self.slot, own));
+        own.flatten().flatten().or_else(|| self.lanes.take(key, size))
     }
 
-    /// A stream ends: what it freed waits for its end.
+    /// A stream ends: what it freed waits for its end. What it freed from other threads waits in these, where
+    /// nobody finds it (S3), until they need the room, end or trim.
     pub fn end_lane(&self, key: lanes::Key) {
-        self.push_unfenced(self.lanes.end(key));
+        let mut blocks = self.lanes.end(key);
+        let own = thread_cache::with(self.slot, |cache| cache.end_lane(key));
+        blocks.extend(own.unwrap_or_default());
+        self.push_unfenced(blocks);
     }
 
     pub(super) fn push(&self, batch: Batch) {

@@ -165,6 +165,23 @@ impl Pool {
         Some(pointer)
     }
 
+    /// The same of a block that this very stream freed from this thread.
+    #[inline(always)]
+    pub fn take_on(&self, key: lanes::Key, size: usize) -> Option<*mut c_void> {
+        if size.wrapping_sub(1) >= size_class::LARGEST || self.account.has_limit() {
+            return None;
+        }
+        let (pointer, is_full) = thread_cache::with(self.slot, |cache| {
+            let block = cache.pop_on(key, size_class::of(size))?;
+            let pointer = block.hand_out_on(size, key.0, key.1);
+            Some((pointer, cache.shard.allocated(size as u64)))
+        })??;
+        if is_full {
+            self.fold();
+        }
+        Some(pointer)
+    }
+
     /// A block of `size` bytes, at most [`LARGEST`], which is the caller's to hand out. Nothing is counted.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 
 use super::Pool;
 use super::block::Block;
+use super::lanes;
 use super::size_class::{self, COUNT};
 use crate::accounting::Shard;
 use crate::fences::Stamp;
@@ -25,6 +26,37 @@ const KEPT_BLOCKS: usize = 128;
 /// long as some dozens of allocations.
 const WORTH_BLOCKS: usize = 64;
 
+/// The streams that a thread keeps blocks for.
+const LANES: usize = 4;
+/// What such a lane holds, in bytes.
+const LANE_BYTES: usize = 4 << 20;
+
+/// A thread's own part of a stream's lane.
+struct OwnLane {
+    key: lanes::Key,
+    stacks: [Vec<Block>; COUNT],
+    bytes: usize,
+}
+
+impl OwnLane {
+    fn new(key: lanes::Key) -> Box<OwnLane> {
+        Box::new(OwnLane { key, stacks: [const { Vec::new() }; COUNT], bytes: 0 })
+    }
+
+    fn drain(&mut self) -> impl Iterator<Item = Block> + '_ {
+        self.bytes = 0;
+        self.stacks.iter_mut().flat_map(std::mem::take)
+    }
+}
+
+/// What [`ThreadCache::push_on`] has no room for.
+pub enum Excess {
+    /// Of the same stream.
+    OfStream(Vec<Block>),
+    /// Of a stream that the thread has not used for long, and that may be gone.
+    OfOther(Vec<Block>),
+}
+
 /// A cache.
 pub struct ThreadCache {
     /// For each class; any stream may use these at once.
@@ -37,6 +69,8 @@ pub struct ThreadCache {
     stamped: Vec<Block>,
     stamped_bytes: usize,
     stamp: Option<Stamp>,
+    /// What this thread freed in the order of a stream, for the streams that it used last; the latest first.
+    lanes: [Option<Box<OwnLane>>; LANES],
     /// What this thread has counted for the device's account.
     pub shard: &'static Shard,
     pool: &'static Pool,
@@ -107,6 +141,7 @@ pub fn open(slot: usize, pool: &'static Pool) {
         stamped: Vec::new(),
         stamped_bytes: 0,
         stamp: None,
+        lanes: [const { None }; LANES],
         shard: pool.account.open(),
         pool,
     });
@@ -178,9 +213,53 @@ impl ThreadCache {
         all
     }
 
-    /// Takes out everything: what is ready, and what waits.
+    /// A block of this class that the stream freed from this thread.
+    #[inline(always)]
+    pub fn pop_on(&mut self, key: lanes::Key, class: usize) -> Option<Block> {
+        let lane = self.lanes.iter_mut().flatten().find(|lane| lane.key == key)?;
+        let block = lane.stacks[class].pop()?;
+        lane.bytes -= size_class::bytes(class);
+        Some(block)
+    }
+
+    /// Keeps a block of this class that a stream freed, and answers what there is no room for.
+    #[inline(always)]
+    pub fn push_on(&mut self, key: lanes::Key, class: usize, block: Block) -> Option<Excess> {
+        if let Some(lane) = self.lanes.iter_mut().flatten().find(|lane| lane.key == key) {
+            lane.stacks[class].push(block);
+            lane.bytes += size_class::bytes(class);
+            let is_full = lane.bytes > LANE_BYTES || lane.stacks[class].len() > KEPT_BLOCKS;
+            return is_full.then(|| Excess::OfStream(lane.drain().collect()));
+        }
+        self.begin_lane(key, class, block)
+    }
+
+    #[cold]
+    fn begin_lane(&mut self, key: lanes::Key, class: usize, block: Block) -> Option<Excess> {
+        self.lanes.rotate_right(1);
+        let mut lane = OwnLane::new(key);
+        lane.stacks[class].push(block);
+        lane.bytes = size_class::bytes(class);
+        let mut oldest = self.lanes[0].replace(lane)?;
+        let blocks: Vec<Block> = oldest.drain().collect();
+        (!blocks.is_empty()).then_some(Excess::OfOther(blocks))
+    }
+
+    /// Takes out what a stream freed from this thread, for it ends.
+    pub fn end_lane(&mut self, key: lanes::Key) -> Vec<Block> {
+        let of_key =
+            |lane: &&mut Option<Box<OwnLane>>| lane.as_ref().is_some_and(|it| it.key == key);
+        let lane = self.lanes.iter_mut().find(of_key).and_then(Option::take);
+        lane.map_or_else(Vec::new, |mut lane| lane.drain().collect())
+    }
+
+    /// Takes out everything: what is ready, and what waits or belongs to a stream.
     pub fn drain(&mut self) -> (Vec<Block>, Vec<Block>) {
         self.bytes = 0;
-        (self.stacks.iter_mut().flat_map(std::mem::take).collect(), self.take_waiting())
+        let mut waiting = self.take_waiting();
+        for mut lane in self.lanes.iter_mut().filter_map(Option::take) {
+            waiting.extend(lane.drain());
+        }
+        (self.stacks.iter_mut().flat_map(std::mem::take).collect(), waiting)
     }
 }

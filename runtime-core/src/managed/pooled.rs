@@ -7,7 +7,7 @@
 //! default stream and holds up nobody, while one on the default stream would tie all blocking streams
 //! together.
 
-use super::Managed;
+use super::{Entered, Managed};
 use crate::allocator::block::{Block, Claimed};
 use crate::allocator::copies::{Copies, Inside};
 use crate::allocator::quarantine::{Fence, Mark, Until};
@@ -294,9 +294,19 @@ impl<B: RuntimeApi> Managed<B> {
     }
 
     /// Frees a block in the order of a stream, which the caller keeps alive.
-    pub(super) fn free_pooled_on(&self, freed: Claimed, key: (Stream, u64)) -> Result<()> {
-        if let Some(of) = freed.block.leave_stream() {
-            self.settle_stream(freed.device, of, freed.size)?;
+    pub(super) fn free_pooled_on(
+        &self,
+        freed: Claimed,
+        entered: &Entered<'_, B>,
+        stream: Stream,
+    ) -> Result<()> {
+        let key = (stream, entered.serial());
+        match (freed.block.leave_stream(), &entered.stream) {
+            (None, _) => {}
+            (Some(of), Some(held)) if of == key => {
+                held.live().account.add_freed(freed.size as u64);
+            }
+            (Some(of), _) => self.settle_stream(freed.device, of, freed.size)?,
         }
         let Some(pool) = self.pools.get(freed.device) else { return Ok(()) };
         pool.uncount(freed.size);
