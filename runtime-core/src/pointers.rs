@@ -438,22 +438,32 @@ pub fn remove_pooled(blocks: impl Iterator<Item = (&'static Record, usize)>) {
 /// third word.
 #[inline(always)]
 pub fn find_pooled(address: usize, owner: DeviceType) -> Option<(&'static Record, u64, u64)> {
-    let begins_here = |record: &'static Record| {
-        let words: [u64; 3] = record.read_first()?;
-        (words[0] == address as u64 && words[1] != 0).then_some((record, words))
-    };
     let hint = HINTS.of(address);
-    let (record, [_, size, about]) = match hint.record().and_then(begins_here) {
-        Some(found) => found,
-        None if address >= page_map::END => return None,
-        None => {
-            let found = MAP.visit(address, begins_here)?;
-            hint.remember(found.0);
-            found
-        }
-    };
+    if let Some(record) = hint.record()
+        && let Some(found) = begins_at(record, address, owner)
+    {
+        return Some(found);
+    }
+    if address >= page_map::END {
+        return None;
+    }
+    let found = MAP.visit(address, |record| begins_at(record, address, owner))?;
+    hint.remember(found.0);
+    Some(found)
+}
+
+/// Whether a record is that of a live block of this owner's allocator which begins at an address: the record,
+/// with its second and third word.
+#[inline(always)]
+pub fn begins_at(
+    record: &'static Record,
+    address: usize,
+    owner: DeviceType,
+) -> Option<(&'static Record, u64, u64)> {
+    let [base, size, about] = record.read_first()?;
     let is_pooled = about >> CLASS_SHIFT & 0xFF != 0;
-    (is_pooled && About(about).is(About::of(owner).and(About::DEVICE)))
+    let wanted = About::of(owner).and(About::DEVICE);
+    (base == address as u64 && size != 0 && is_pooled && About(about).is(wanted))
         .then_some((record, size, about))
 }
 

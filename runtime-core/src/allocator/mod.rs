@@ -157,6 +157,7 @@ impl Pool {
         }
         let (pointer, is_full) = thread_cache::with(self.slot, |cache| {
             let block = cache.pop(size_class::of(size))?;
+            thread_cache::remember(block);
             Some((block.hand_out(size), cache.shard.allocated(size as u64)))
         })??;
         if is_full {
@@ -173,6 +174,7 @@ impl Pool {
         }
         let (pointer, is_full) = thread_cache::with(self.slot, |cache| {
             let block = cache.pop_on(key, size_class::of(size))?;
+            thread_cache::remember(block);
             let pointer = block.hand_out_on(size, key.0, key.1);
             Some((pointer, cache.shard.allocated(size as u64)))
         })??;

@@ -10,6 +10,7 @@ use super::lanes;
 use super::size_class::{self, COUNT};
 use crate::accounting::Shard;
 use crate::fences::Stamp;
+use crate::record::Record;
 use once_cell::sync::OnceCell;
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -76,11 +77,45 @@ pub struct ThreadCache {
     pool: &'static Pool,
 }
 
+/// What a thread has of the pools. In one place, so that one look at the thread's storage finds all of it.
+struct Own {
+    caches: [Cell<*mut ThreadCache>; SLOTS],
+    /// The records of the blocks that this thread was handed out last, each where its address says. A free
+    /// looks here before it asks the table; what is here may be another block's by now, so it is read as
+    /// any record that is found.
+    hints: [Cell<Option<&'static Record>>; HINT_COUNT],
+    has_ended: Cell<bool>,
+}
+
 thread_local! {
-    // No destructor, so these stay readable while a thread's other storage is torn down.
-    static CACHES: [Cell<*mut ThreadCache>; SLOTS] =
-        const { [const { Cell::new(ptr::null_mut()) }; SLOTS] };
-    static HAS_ENDED: Cell<bool> = const { Cell::new(false) };
+    // No destructor, so it stays readable while a thread's other storage is torn down.
+    static OWN: Own = const {
+        Own {
+            caches: [const { Cell::new(ptr::null_mut()) }; SLOTS],
+            hints: [const { Cell::new(None) }; HINT_COUNT],
+            has_ended: Cell::new(false),
+        }
+    };
+}
+
+const HINT_COUNT: usize = 16;
+
+#[inline(always)]
+fn hint_of(address: usize) -> usize {
+    let mixed = (address as u64 >> 8).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed >> (u64::BITS - HINT_COUNT.ilog2())) as usize
+}
+
+/// The record that may be that of the block at this address.
+#[inline(always)]
+pub fn hint(address: usize) -> Option<&'static Record> {
+    OWN.with(|own| own.hints[hint_of(address)].get())
+}
+
+/// Remembers the record of a block that is handed out here.
+#[inline(always)]
+pub fn remember(block: Block) {
+    OWN.with(|own| own.hints[hint_of(block.base())].set(Some(block.record())));
 }
 
 /// Has the caches given back when the thread ends; whether that could be had.
@@ -105,9 +140,9 @@ fn watch_end() -> bool {
 
 /// What `pthread` calls at the end of a thread that has caches.
 unsafe extern "C" fn give_back(_: *mut c_void) {
-    HAS_ENDED.set(true);
+    OWN.with(|own| own.has_ended.set(true));
     for slot in 0..SLOTS {
-        let cache = CACHES.with(|caches| caches[slot].replace(ptr::null_mut()));
+        let cache = OWN.with(|own| own.caches[slot].replace(ptr::null_mut()));
         if !cache.is_null() {
             // SAFETY: `open` leaked it, and it has just left the only place that led to it.
             let mut cache = unsafe { Box::from_raw(cache) };
@@ -120,7 +155,7 @@ unsafe extern "C" fn give_back(_: *mut c_void) {
 /// Runs `body` on this thread's cache, if it has one. `body` calls nothing that could come here again.
 #[inline(always)]
 pub fn with<T>(slot: usize, body: impl FnOnce(&mut ThreadCache) -> T) -> Option<T> {
-    let cache = CACHES.with(|caches| caches.get(slot).map_or(ptr::null_mut(), Cell::get));
+    let cache = OWN.with(|own| own.caches.get(slot).map_or(ptr::null_mut(), Cell::get));
     // SAFETY: null, or a cache of this thread that lives until the thread ends; `body` is the only one
     // that touches it now, by the contract above.
     unsafe { cache.as_mut() }.map(body)
@@ -129,8 +164,8 @@ pub fn with<T>(slot: usize, body: impl FnOnce(&mut ThreadCache) -> T) -> Option<
 /// Makes this thread's cache, unless it has one, the thread is ending, or there are too many pools.
 #[cold]
 pub fn open(slot: usize, pool: &'static Pool) {
-    let is_missing = CACHES.with(|caches| caches.get(slot).is_some_and(|it| it.get().is_null()));
-    if !is_missing || HAS_ENDED.get() || !watch_end() {
+    let is_missing = OWN.with(|own| own.caches.get(slot).is_some_and(|it| it.get().is_null()));
+    if !is_missing || OWN.with(|own| own.has_ended.get()) || !watch_end() {
         return;
     }
     let cache = Box::new(ThreadCache {
@@ -145,7 +180,7 @@ pub fn open(slot: usize, pool: &'static Pool) {
         shard: pool.account.open(),
         pool,
     });
-    CACHES.with(|caches| caches[slot].set(Box::into_raw(cache)));
+    OWN.with(|own| own.caches[slot].set(Box::into_raw(cache)));
 }
 
 impl ThreadCache {

@@ -100,6 +100,28 @@ impl<B: RuntimeApi> Managed<B> {
         self.allocate_for(device, size, kind, None, call)
     }
 
+    /// Allocates device memory where the shortest way found none.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn allocate_device(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
+        if let Some(pool) = self.pool_for(device, size)? {
+            return self.allocate_pooled(pool, device, size, None);
+        }
+        self.allocate(device, size, MemoryKind::Device, |backend| {
+            backend.malloc_device(device, size)
+        })
+    }
+
+    /// Frees device memory that is of no pool.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn free_unpooled(&self, pointer: *mut c_void) -> Result<()> {
+        self.free(pointer, MemoryKind::Device, |backend, device| {
+            // SAFETY: `free` claimed the block, so the backend made it and it is freed once.
+            unsafe { backend.free_device(device, pointer) }
+        })
+    }
+
     fn allocate_for(
         &self,
         device: Ordinal,

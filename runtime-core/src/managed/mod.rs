@@ -321,12 +321,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
                 return Ok(pointer);
             }
         }
-        if let Some(pool) = self.pool_for(device, size)? {
-            return self.allocate_pooled(pool, device, size, None);
-        }
-        self.allocate(device, size, MemoryKind::Device, |backend| {
-            backend.malloc_device(device, size)
-        })
+        self.allocate_device(device, size)
     }
 
     #[inline]
@@ -334,10 +329,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         if let Some(freed) = self.claim_pooled(pointer) {
             return self.free_pooled(freed);
         }
-        self.free(pointer, MemoryKind::Device, |backend, device| {
-            // SAFETY: `free` claimed the block, so the backend made it and it is freed once.
-            unsafe { backend.free_device(device, pointer) }
-        })
+        self.free_unpooled(pointer)
     }
 
     fn malloc_host(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
