@@ -43,6 +43,7 @@ mod thread_cache;
 use crate::accounting::{Account, Shard};
 use crate::api::{Ordinal, Stream};
 use crate::error::{Error, Result};
+use crate::fences::Stamp;
 use crate::lock::{ForkLock, Mutex};
 use crate::pointers::{self, MemoryKind, Place};
 use crate::status::Status;
@@ -72,6 +73,11 @@ const KEPT_PART: usize = 16;
 /// The same of the heap for small blocks.
 const KEPT_SMALL: usize = 4 << 20;
 
+/// The bytes of freed blocks that a thread lets wait before it asks whether they still have to; of a pool that
+/// has more, this part of it.
+const PATIENCE: usize = 4 << 20;
+const PATIENCE_PART: usize = 256;
+
 /// What a pool asks of its backend. No lock is held meanwhile.
 pub trait Backing {
     /// Allocates a segment.
@@ -82,6 +88,12 @@ pub trait Backing {
 
     /// Gives a segment back that nobody uses.
     fn release(&self, place: Place, base: usize);
+
+    /// The present time, for [`Backing::are_past`].
+    fn stamp(&self) -> Stamp;
+
+    /// Whether a fence that began after a time found everything done: what was freed before is anybody's.
+    fn are_past(&self, stamp: Stamp) -> bool;
 
     /// What stands between what was freed until now and its use.
     fn fence(&self) -> Fence;
@@ -107,6 +119,8 @@ pub struct Pool {
     quarantine: Mutex<Quarantine>,
     /// How many batches wait, and one for blocks that are behind no marks.
     waiting: AtomicUsize,
+    /// The bytes that a thread lets wait before it asks whether they still have to.
+    patience: AtomicUsize,
     lanes: Lanes,
 }
 
@@ -124,6 +138,7 @@ impl Pool {
             large: Mutex::new(Heap::new()),
             quarantine: Mutex::new(Quarantine::new()),
             waiting: AtomicUsize::new(0),
+            patience: AtomicUsize::new(PATIENCE),
             lanes: Lanes::new(),
         }
     }
@@ -139,6 +154,24 @@ impl Pool {
             let block = cache.pop(size_class::of(size))?;
             thread_cache::remember(block);
             Some((block.hand_out(size), cache.shard.allocated(size as u64)))
+        })??;
+        if is_full {
+            self.fold();
+        }
+        Some(pointer)
+    }
+
+    /// The same of a block that this very stream freed from this thread.
+    #[inline(always)]
+    pub fn take_on(&self, key: lanes::Key, size: usize) -> Option<*mut c_void> {
+        if size.wrapping_sub(1) >= size_class::LARGEST || self.account.has_limit() {
+            return None;
+        }
+        let (pointer, is_full) = thread_cache::with(self.slot, |cache| {
+            let block = cache.pop_on(key, size_class::of(size))?;
+            thread_cache::remember(block);
+            let pointer = block.hand_out_on(size, key.0, key.1);
+            Some((pointer, cache.shard.allocated(size as u64)))
         })??;
         if is_full {
             self.fold();
@@ -230,6 +263,7 @@ impl Pool {
         pointers::insert_segment(self.place, base, size)?;
         let mut large = self.large.lock();
         large.grow(Range { base, size, origin: 0 });
+        self.patience.store(PATIENCE.max(large.reserved() / PATIENCE_PART), Ordering::Relaxed);
         large.allocate(bytes).ok_or_else(no_room)
     }
 

@@ -9,6 +9,7 @@ use super::{Backing, LARGEST, Pool, SEGMENT};
 use crate::accounting::Account;
 use crate::api::{Event, Ordinal, Stream};
 use crate::error::{Error, Result};
+use crate::fences::{Fences, Stamp};
 use crate::lock::Mutex;
 use crate::pointers::{self, About, MemoryKind, Place};
 use crate::status::Status;
@@ -26,6 +27,7 @@ struct Clock {
     unknown: AtomicUsize,
     segments: Mutex<HashMap<usize, usize>>,
     most: usize,
+    fences: Fences,
 }
 
 impl Clock {
@@ -36,6 +38,7 @@ impl Clock {
             unknown: AtomicUsize::new(0),
             segments: Mutex::new(HashMap::new()),
             most,
+            fences: Fences::new(),
         }))
     }
 
@@ -69,12 +72,25 @@ impl Backing for Clock {
         unsafe { dealloc(base as *mut u8, layout(size)) };
     }
 
+    fn stamp(&self) -> Stamp {
+        self.fences.stamp()
+    }
+
+    fn are_past(&self, stamp: Stamp) -> bool {
+        self.fences.are_past(stamp)
+    }
+
     fn fence(&self) -> Fence {
+        let begun = self.fences.begin();
         if self.unknown.load(SeqCst) > 0 {
             self.unknown.fetch_sub(1, SeqCst);
             return Fence::Unknown;
         }
-        self.fence_of(0, Stream::DEFAULT)
+        let fence = self.fence_of(0, Stream::DEFAULT);
+        if matches!(fence, Fence::Over) {
+            self.fences.found_nothing(begun);
+        }
+        fence
     }
 
     fn fence_of(&self, device: Ordinal, _: Stream) -> Fence {
@@ -296,6 +312,14 @@ impl Backing for Numbers {
     fn release(&self, _: Place, base: usize) {
         let size = self.sizes.lock().remove(&base).expect("a segment is given back once");
         self.held.fetch_sub(size, SeqCst);
+    }
+
+    fn stamp(&self) -> Stamp {
+        Fences::new().stamp()
+    }
+
+    fn are_past(&self, _: Stamp) -> bool {
+        true
     }
 
     fn fence(&self) -> Fence {

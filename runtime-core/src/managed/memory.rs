@@ -302,6 +302,15 @@ impl<B: RuntimeApi> Managed<B> {
         let device = entered.device;
         let native = self.has(Capabilities::STREAM_ORDERED_MEMORY);
         let key = (stream, entered.serial());
+        if let Some(held) = &entered.stream
+            && let Some(pool) = self.pools.get(device)
+        {
+            self.lost.check(device)?;
+            if let Some(pointer) = pool.take_on(key, size) {
+                held.live().account.add_allocated(size as u64);
+                return Ok(pointer);
+            }
+        }
         let pointer = if let Some(pool) = self.pool_for(MemoryKind::Device, device, size)? {
             self.allocate_pooled(pool, device, size, Some(key))?
         } else {
@@ -335,19 +344,25 @@ impl<B: RuntimeApi> Managed<B> {
         stream: Stream,
     ) -> Result<()> {
         let entered = self.enter(device, stream)?;
-        let native = self.has(Capabilities::STREAM_ORDERED_MEMORY);
+        let on_another = |device: Ordinal| {
+            let there = entered.device;
+            let message =
+                format!("{pointer:p} is on device {device}, the stream is of device {there}");
+            Err(Error::new(Status::InvalidValue, message))
+        };
+        if let Some(freed) = self.claim_pooled(pointer, About::DEVICE) {
+            if freed.device != entered.device {
+                freed.block.hand_out(freed.size);
+                return on_another(freed.device);
+            }
+            return self.free_pooled_on(freed, &entered, stream);
+        }
         if let Some(block) = pointers::find(pointer as usize)
             && block.device != entered.device
         {
-            let message = format!(
-                "{pointer:p} is on device {}, the stream is of device {}",
-                block.device, entered.device
-            );
-            return Err(Error::new(Status::InvalidValue, message));
+            return on_another(block.device);
         }
-        if let Some(freed) = self.claim_pooled(pointer, About::DEVICE) {
-            return self.free_pooled_on(freed, (stream, entered.serial()));
-        }
+        let native = self.has(Capabilities::STREAM_ORDERED_MEMORY);
         self.free(pointer, MemoryKind::Device, |backend, device| {
             if native {
                 // SAFETY: `free` claimed the block; `entered` keeps the stream alive, on its device.

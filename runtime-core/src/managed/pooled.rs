@@ -7,7 +7,7 @@
 //! default stream and holds up nobody, while one on the default stream would tie all blocking streams
 //! together.
 
-use super::Managed;
+use super::{Entered, Managed};
 use crate::allocator::block::{Block, Claimed};
 use crate::allocator::copies::{Copies, Inside};
 use crate::allocator::quarantine::{Fence, Mark, Until};
@@ -15,6 +15,7 @@ use crate::allocator::sources::{DEVICES, Source, Sources};
 use crate::allocator::{self, Backing, Pool};
 use crate::api::*;
 use crate::error::{Error, Result};
+use crate::fences::{Fences, Stamp};
 use crate::host_function;
 use crate::lock::{ForkLock, Mutex};
 use crate::pointers::{About, MemoryKind, Place};
@@ -41,6 +42,7 @@ pub struct Pools {
     private_streams: [AtomicPtr<c_void>; DEVICES],
     sources: Sources,
     copies: Copies,
+    fences: Fences,
     /// Events that no mark uses.
     events: Mutex<Vec<Mark>>,
 }
@@ -64,6 +66,7 @@ impl Pools {
             private_streams: [const { AtomicPtr::new(ptr::null_mut()) }; DEVICES],
             sources: Sources::new(),
             copies: Copies::new(),
+            fences: Fences::new(),
             events: Mutex::new(Vec::new()),
         }
     }
@@ -355,9 +358,19 @@ impl<B: RuntimeApi> Managed<B> {
     }
 
     /// Frees a block in the order of a stream, which the caller keeps alive.
-    pub(super) fn free_pooled_on(&self, freed: Claimed, key: (Stream, u64)) -> Result<()> {
-        if let Some(of) = freed.block.leave_stream() {
-            self.settle_stream(freed.device, of, freed.size)?;
+    pub(super) fn free_pooled_on(
+        &self,
+        freed: Claimed,
+        entered: &Entered<'_, B>,
+        stream: Stream,
+    ) -> Result<()> {
+        let key = (stream, entered.serial());
+        match (freed.block.leave_stream(), &entered.stream) {
+            (None, _) => {}
+            (Some(of), Some(held)) if of == key => {
+                held.live().account.add_freed(freed.size as u64);
+            }
+            (Some(of), _) => self.settle_stream(freed.device, of, freed.size)?,
         }
         let Some(pool) = self.pools.get(freed.device) else { return Ok(()) };
         pool.uncount(freed.size);
@@ -537,7 +550,16 @@ impl<B: RuntimeApi> Backing for Managed<B> {
         });
     }
 
+    fn stamp(&self) -> Stamp {
+        self.pools.fences.stamp()
+    }
+
+    fn are_past(&self, stamp: Stamp) -> bool {
+        self.pools.fences.are_past(stamp)
+    }
+
     fn fence(&self) -> Fence {
+        let begun = self.pools.fences.begin();
         let copies = self.pools.copies.under_way();
         let mut marks = Vec::new();
         if !self.pools.sources.are_none() && self.marks(&mut marks).is_err() {
@@ -545,7 +567,11 @@ impl<B: RuntimeApi> Backing for Managed<B> {
             return Fence::Unknown;
         }
         let until = Until { marks, copies };
-        if until.is_over() { Fence::Over } else { Fence::Until(until) }
+        if !until.is_over() {
+            return Fence::Until(until);
+        }
+        self.pools.fences.found_nothing(begun);
+        Fence::Over
     }
 
     fn fence_of(&self, device: Ordinal, stream: Stream) -> Fence {
