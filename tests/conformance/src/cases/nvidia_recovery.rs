@@ -68,9 +68,15 @@ fn fail_to_destroy(context: &Context, fake: &Fake, stream: Stream, code: i32) ->
 fn destroy_twice(bare: &Bare) -> Checked<i32> {
     let context = bare.context()?;
     let fake = Fake::open()?;
-    // The backend makes streams of its own when they are first needed.
+    // The backend makes streams of its own when they are first needed: some when it frees while there is work.
     for (_, stream) in streams(context)? {
         use_stream(context, stream)?;
+        let freed = (Block::device(context, 4096)?, Block::pinned(context, 4096)?);
+        let gate = Gate::hold(context, 0, stream)?;
+        freed.0.free()?;
+        freed.1.free()?;
+        gate.open();
+        context.wait(stream)?;
         context.destroy(stream)?;
     }
     let before = fake.count("fakecuda_live_streams")?;
