@@ -73,9 +73,10 @@ const KEPT_PART: usize = 16;
 /// The same of the heap for small blocks.
 const KEPT_SMALL: usize = 4 << 20;
 
-/// The bytes of freed blocks that a thread lets wait before it asks whether they still have to; of a pool that
-/// has more, this part of it.
-const PATIENCE: usize = 4 << 20;
+/// The part of a device that a thread keeps ready, and the least and the most of that, in bytes. It lets as
+/// much wait before it asks whether that still has to, and of a large pool this part.
+const KEPT_OF_DEVICE: u64 = 8192;
+const KEPT_BY_THREAD: (usize, usize) = (4 << 20, 16 << 20);
 const PATIENCE_PART: usize = 256;
 
 /// What a pool asks of its backend. No lock is held meanwhile.
@@ -94,6 +95,9 @@ pub trait Backing {
 
     /// Whether a fence that began after a time found everything done: what was freed before is anybody's.
     fn are_past(&self, stamp: Stamp) -> bool;
+
+    /// Whether another thread is finding that out.
+    fn are_asked(&self) -> bool;
 
     /// What stands between what was freed until now and its use.
     fn fence(&self) -> Fence;
@@ -119,6 +123,8 @@ pub struct Pool {
     quarantine: Mutex<Quarantine>,
     /// How many batches wait, and one for blocks that are behind no marks.
     waiting: AtomicUsize,
+    /// What a thread keeps ready, in bytes.
+    kept: usize,
     /// The bytes that a thread lets wait before it asks whether they still have to.
     patience: AtomicUsize,
     lanes: Lanes,
@@ -127,8 +133,10 @@ pub struct Pool {
 static NEXT_SLOT: AtomicUsize = AtomicUsize::new(0);
 
 impl Pool {
-    /// A pool that holds nothing yet.
-    pub fn new(place: Place, account: &'static Account) -> Pool {
+    /// A pool that holds nothing yet, on a device with `total` bytes.
+    pub fn new(place: Place, account: &'static Account, total: u64) -> Pool {
+        let kept = usize::try_from(total / KEPT_OF_DEVICE).unwrap_or(usize::MAX);
+        let kept = kept.clamp(KEPT_BY_THREAD.0, KEPT_BY_THREAD.1);
         Pool {
             slot: NEXT_SLOT.fetch_add(1, Ordering::Relaxed),
             place,
@@ -138,7 +146,8 @@ impl Pool {
             large: Mutex::new(Heap::new()),
             quarantine: Mutex::new(Quarantine::new()),
             waiting: AtomicUsize::new(0),
-            patience: AtomicUsize::new(PATIENCE),
+            kept,
+            patience: AtomicUsize::new(kept),
             lanes: Lanes::new(),
         }
     }
@@ -263,7 +272,7 @@ impl Pool {
         pointers::insert_segment(self.place, base, size)?;
         let mut large = self.large.lock();
         large.grow(Range { base, size, origin: 0 });
-        self.patience.store(PATIENCE.max(large.reserved() / PATIENCE_PART), Ordering::Relaxed);
+        self.patience.store(self.kept.max(large.reserved() / PATIENCE_PART), Ordering::Relaxed);
         large.allocate(bytes).ok_or_else(no_room)
     }
 

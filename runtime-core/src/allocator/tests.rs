@@ -76,6 +76,10 @@ impl Backing for Clock {
         self.fences.stamp()
     }
 
+    fn are_asked(&self) -> bool {
+        self.fences.are_asked()
+    }
+
     fn are_past(&self, stamp: Stamp) -> bool {
         self.fences.are_past(stamp)
     }
@@ -84,12 +88,11 @@ impl Backing for Clock {
         let begun = self.fences.begin();
         if self.unknown.load(SeqCst) > 0 {
             self.unknown.fetch_sub(1, SeqCst);
+            self.fences.end(begun, false);
             return Fence::Unknown;
         }
         let fence = self.fence_of(0, Stream::DEFAULT);
-        if matches!(fence, Fence::Over) {
-            self.fences.found_nothing(begun);
-        }
+        self.fences.end(begun, matches!(fence, Fence::Over));
         fence
     }
 
@@ -127,7 +130,7 @@ fn whose(owner: i32) -> About {
 
 fn pool(owner: i32) -> &'static Pool {
     let account: &'static Account = Box::leak(Box::default());
-    Box::leak(Box::new(Pool::new(place(owner), account)))
+    Box::leak(Box::new(Pool::new(place(owner), account, 0)))
 }
 
 fn cells(base: usize, size: usize) -> impl Iterator<Item = usize> {
@@ -316,6 +319,10 @@ impl Backing for Numbers {
 
     fn stamp(&self) -> Stamp {
         Fences::new().stamp()
+    }
+
+    fn are_asked(&self) -> bool {
+        false
     }
 
     fn are_past(&self, _: Stamp) -> bool {

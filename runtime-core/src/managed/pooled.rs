@@ -202,7 +202,10 @@ impl<B: RuntimeApi> Managed<B> {
         if pool_at(of_kind, device).is_none() {
             let on_host = self.host_memory || kind == MemoryKind::Host;
             let at = Place { kind, owner: self.device_type, device, on_host };
-            place.store(Box::into_raw(Box::new(Pool::new(at, account))), Ordering::Release);
+            let information = self.on(device, |backend| backend.get_memory_info(device));
+            let total = information.map_or(0, |information| information.total);
+            let pool = Pool::new(at, account, total);
+            place.store(Box::into_raw(Box::new(pool)), Ordering::Release);
         }
         Ok(pool_at(of_kind, device))
     }
@@ -507,6 +510,18 @@ impl<B: RuntimeApi> Managed<B> {
         Ok(())
     }
 
+    /// What stands between what was freed until now and its use.
+    fn ask(&self) -> Fence {
+        let copies = self.pools.copies.under_way();
+        let mut marks = Vec::new();
+        if !self.pools.sources.are_none() && self.marks(&mut marks).is_err() {
+            self.recycle(marks);
+            return Fence::Unknown;
+        }
+        let until = Until { marks, copies };
+        if until.is_over() { Fence::Over } else { Fence::Until(until) }
+    }
+
     /// Whether a mark was reached; with `wait`, once it was.
     fn is_over(&self, mark: &Mark, wait: bool) -> bool {
         let Mark { device, event } = *mark;
@@ -558,20 +573,15 @@ impl<B: RuntimeApi> Backing for Managed<B> {
         self.pools.fences.are_past(stamp)
     }
 
+    fn are_asked(&self) -> bool {
+        self.pools.fences.are_asked()
+    }
+
     fn fence(&self) -> Fence {
         let begun = self.pools.fences.begin();
-        let copies = self.pools.copies.under_way();
-        let mut marks = Vec::new();
-        if !self.pools.sources.are_none() && self.marks(&mut marks).is_err() {
-            self.recycle(marks);
-            return Fence::Unknown;
-        }
-        let until = Until { marks, copies };
-        if !until.is_over() {
-            return Fence::Until(until);
-        }
-        self.pools.fences.found_nothing(begun);
-        Fence::Over
+        let found = self.ask();
+        self.pools.fences.end(begun, matches!(found, Fence::Over));
+        found
     }
 
     fn fence_of(&self, device: Ordinal, stream: Stream) -> Fence {
