@@ -198,12 +198,13 @@ impl<B: RuntimeApi> Managed<B> {
             // Users may launch there without our knowing.
             pools.sources.note_default(device);
         }
+        // Before the lock: no lock is held while the backend runs.
+        let information = self.on(device, |backend| backend.get_memory_info(device));
+        let total = information.map_or(0, |information| information.total);
         let _making = pools.making.lock();
         if pool_at(of_kind, device).is_none() {
             let on_host = self.host_memory || kind == MemoryKind::Host;
             let at = Place { kind, owner: self.device_type, device, on_host };
-            let information = self.on(device, |backend| backend.get_memory_info(device));
-            let total = information.map_or(0, |information| information.total);
             let pool = Pool::new(at, account, total);
             place.store(Box::into_raw(Box::new(pool)), Ordering::Release);
         }
