@@ -28,7 +28,15 @@ fn without_pools_where_that_is_asked_for() {
     let library = support::file(&folder, "libllaisys_runtime.so", "llaisys-capi");
     let mut suite = support::suite(&library, "cpu");
     suite.env("LLAISYS_ALLOCATOR", "plain").arg("--quick");
-    for area in ["memory/", "accounting/", "errors/", "life/", "plugin_refusals", "constructor"] {
+    for area in [
+        "memory/",
+        "accounting/",
+        "errors/",
+        "life/",
+        "concurrency/",
+        "plugin_refusals",
+        "constructor",
+    ] {
         suite.args(["--filter", area]);
     }
     support::assert_conforms(suite, 60);

@@ -45,6 +45,18 @@ fn on_the_device(mut suite: Command) -> Command {
     suite
 }
 
+/// Every block is the plugin's own, and none is of a pool of the core.
+#[test]
+fn straight_from_the_plugin() {
+    let (_, driver) = files();
+    let mut suite = suite();
+    suite.env("LLAISYS_ALLOCATOR", "plain").env("LLAISYS_CONFORMANCE_FAKE_CUDA", driver);
+    for area in ["memory/", "accounting/", "streams/", "concurrency/", "nvidia_driver/"] {
+        suite.args(["--filter", area]);
+    }
+    support::assert_conforms(suite, 60);
+}
+
 #[test]
 fn without_pools_and_without_peers() {
     let mut suite = on_the_device(suite());
