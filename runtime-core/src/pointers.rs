@@ -435,8 +435,8 @@ pub fn remove_pooled(blocks: impl Iterator<Item = (&'static Record, usize)>) {
 }
 
 /// The record of the live block of an allocator that begins at an address, with its second and third word;
-/// `whose` names the owner and one side.
-#[inline(always)]
+/// `whose` names the owner and one side. Out of line: who frees what it was handed out last does not come here.
+#[inline(never)]
 pub fn find_pooled(address: usize, whose: About) -> Option<(&'static Record, u64, u64)> {
     let hint = HINTS.of(address);
     if let Some(record) = hint.record()

@@ -86,11 +86,14 @@ impl Block {
     /// the owner, and the side of a copy that it may be.
     #[inline(always)]
     pub fn claim(address: usize, whose: About) -> Option<Claimed> {
-        let found = match thread_cache::hint(address) {
+        let hinted = match thread_cache::hint(address) {
             Some(record) => pointers::begins_at(record, address, whose),
             None => None,
         };
-        let (record, size, about) = found.or_else(|| pointers::find_pooled(address, whose))?;
+        let (record, size, about) = match hinted {
+            Some(found) => found,
+            None => pointers::find_pooled(address, whose)?,
+        };
         if !record.take_live(size) {
             return None;
         }

@@ -48,6 +48,17 @@ impl Pool {
         }
     }
 
+    /// [`Pool::free`] for all but its commonest caller, whose code stays straight so.
+    #[inline(never)]
+    pub fn free_out_of_line(
+        &'static self,
+        freed: Claimed,
+        is_at_rest: bool,
+        backing: &dyn Backing,
+    ) {
+        self.free(freed, is_at_rest, backing);
+    }
+
     #[cold]
     fn after_free(&'static self, next: Next, is_full: bool, block: Block, backing: &dyn Backing) {
         if is_full {
@@ -70,7 +81,7 @@ impl Pool {
     fn free_without_cache(&'static self, freed: Claimed, is_at_rest: bool, backing: &dyn Backing) {
         thread_cache::open(self.slot, self);
         if thread_cache::with(self.slot, |_| ()).is_some() {
-            return self.free(freed, is_at_rest, backing);
+            return self.free_out_of_line(freed, is_at_rest, backing);
         }
         self.account.freed(freed.size as u64);
         if is_at_rest {

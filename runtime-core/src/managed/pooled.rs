@@ -341,24 +341,23 @@ impl<B: RuntimeApi> Managed<B> {
             self.settle_stream(freed.device, of, freed.size)?;
         }
         let Some(pool) = self.pools.get(freed.device) else { return Ok(()) };
-        self.free_into(pool, freed)
+        self.check_freed(pool, &freed)?;
+        pool.free(freed, self.pools.are_at_rest(), self);
+        Ok(())
     }
 
     /// Frees a block of pinned memory.
-    #[inline(always)]
     pub(super) fn free_pinned(&self, freed: Claimed) -> Result<()> {
         let Some(pool) = self.pools.pinned(freed.device) else { return Ok(()) };
-        self.free_into(pool, freed)
+        self.check_freed(pool, &freed)?;
+        pool.free_out_of_line(freed, self.pools.are_at_rest(), self);
+        Ok(())
     }
 
+    /// Refuses what is on a lost device, which keeps its memory.
     #[inline(always)]
-    fn free_into(&self, pool: &'static Pool, freed: Claimed) -> Result<()> {
-        if let Err(error) = self.lost.check(freed.device) {
-            pool.uncount(freed.size);
-            return Err(error);
-        }
-        pool.free(freed, self.pools.are_at_rest(), self);
-        Ok(())
+    fn check_freed(&self, pool: &'static Pool, freed: &Claimed) -> Result<()> {
+        self.lost.check(freed.device).inspect_err(|_| pool.uncount(freed.size))
     }
 
     /// Frees a block in the order of a stream, which the caller keeps alive.
