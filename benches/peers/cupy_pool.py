@@ -104,6 +104,7 @@ class Trace:
         live: "dict[str, tuple[int, int]]" = {}
         lanes: "dict[str, int]" = {}
         steps = []
+        self.highs: "set[int]" = set()
         used = self.peak = self.blocks = 0
         for line in Path(path).read_text().splitlines()[1:]:
             _, _, action, pointer, size, stream = line.split(",")
@@ -111,7 +112,9 @@ class Trace:
             if action == "allocate":
                 live[pointer] = (self.blocks, int(size))
                 used += int(size)
-                self.peak = max(self.peak, used)
+                if used > self.peak:
+                    self.peak = used
+                    self.highs.add(len(steps))
                 steps.append((lane, self.blocks, int(size)))
                 self.blocks += 1
             elif action == "free":
@@ -126,7 +129,7 @@ class Trace:
             self.name += f" scaled to {live_gib:.3g} GiB live"
         self.steps = steps
 
-    def play(self, pool: "cupy.cuda.MemoryPool", streams: "list[cupy.cuda.Stream]", look: int = 0) -> "tuple[float, int]":
+    def play(self, pool: "cupy.cuda.MemoryPool", streams: "list[cupy.cuda.Stream]", look: bool = False) -> "tuple[float, int]":
         """The nanoseconds of an operation, and the most that is held if one looks."""
         live: "list[object]" = [None] * self.blocks
         malloc, now, most = pool.malloc, 0, 0
@@ -137,7 +140,7 @@ class Trace:
                 streams[lane].use()
                 now = lane
             live[block] = malloc(size) if size else None
-            if look and number % look == 0:
+            if look and (number % 100 == 0 or number in self.highs):
                 most = max(most, pool.total_bytes())
         elapsed = time.perf_counter_ns() - begin
         del live
@@ -157,7 +160,7 @@ def trace(ours: Ours, pool: "cupy.cuda.MemoryPool", one: Trace, seconds: float) 
 
     nothing()
     share = ours.call("overhead", path, live)
-    theirs = one.play(pool, streams, look=100)[1] / one.peak
+    theirs = one.play(pool, streams, look=True)[1] / one.peak
     print_row(ours, "G3", f"trace {one.name}, reserved over peak live", "x", [share], [theirs])
     cold, warm = ([], []), ([], [])  # type: tuple[list[float], list[float]], tuple[list[float], list[float]]
     for _ in range(3):

@@ -71,7 +71,7 @@ double ours_trace(const char *path, double live_gib, int from_nothing) {
         if (from_nothing != 0) {
             mine.reset();
         }
-        return peers::play(trace, *ours, mine, [] {}) / static_cast<double>(trace.operations.size());
+        return peers::play(trace, *ours, mine, [](std::size_t) {}) / static_cast<double>(trace.operations.size());
     });
 }
 

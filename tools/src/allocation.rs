@@ -222,7 +222,7 @@ fn replay(
     let mut outcome = Some(());
     for (number, operation) in trace.operations.iter().enumerate() {
         match *operation {
-            Operation::Allocate { block, size } => {
+            Operation::Allocate { block, size, .. } => {
                 live[block] = allocator.allocate(size);
                 if live[block].is_null() {
                     outcome = None;
@@ -230,7 +230,7 @@ fn replay(
                 }
             }
             // SAFETY: the trace frees what it allocated, once.
-            Operation::Free { block } => unsafe {
+            Operation::Free { block, .. } => unsafe {
                 allocator.free(std::mem::replace(&mut live[block], std::ptr::null_mut()));
             },
         }
@@ -276,7 +276,8 @@ fn beside<T>(
     })
 }
 
-fn c_library() -> String {
+/// The C library's allocator and its version.
+pub fn c_library() -> String {
     // SAFETY: a constant text of the C library's.
     let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
     format!("glibc {} malloc", version.to_string_lossy())

@@ -87,12 +87,12 @@ bool compare_pairs(const Options &options, Ours &ours, Mine mine, Peer &peer,
     });
 }
 
-/// Plays a trace; `look` is called now and then. Answers the nanoseconds that it took.
+/// Plays a trace; `look` is called after each operation, with its number. Answers the nanoseconds that it took.
 template <class Side, class Look>
 double play(const Trace &trace, const Ours &ours, Side &side, Look look) {
     std::vector<void *> live(trace.blocks, nullptr);
     std::vector<std::pair<std::size_t, void *>> of(trace.blocks);
-    long number = 0;
+    std::size_t number = 0;
     bool failed = false;
     const double begin = now();
     for (const Operation &operation : trace.operations) {
@@ -109,9 +109,7 @@ double play(const Trace &trace, const Ours &ours, Side &side, Look look) {
             side.free(pointer, operation.size, stream);
             pointer = nullptr;
         }
-        if (++number % 100 == 0) {
-            look();
-        }
+        look(number++);
     }
     const double time = now() - begin;
     for (std::size_t block = 0; block < live.size(); ++block) {
@@ -136,7 +134,11 @@ template <class Side> double overhead(const Trace &trace, const Ours &ours, Side
     }
     const double others = Side::COUNTS_OTHERS ? before : 0;
     double most = 0;
-    play(trace, ours, side, [&] { most = std::max(most, side.reserved() - others); });
+    play(trace, ours, side, [&](std::size_t number) {
+        if (number % 100 == 0 || trace.is_high[number]) {
+            most = std::max(most, side.reserved() - others);
+        }
+    });
     return most / trace.peak;
 }
 
@@ -172,7 +174,7 @@ bool compare_times(const Options &options, Ours &ours, Peer &peer, const Trace &
     peer.enter();
     const std::string name = "trace " + trace.name;
     const double operations = static_cast<double>(trace.operations.size());
-    const auto nothing = [] {};
+    const auto nothing = [](std::size_t) {};
     bool well = true;
     well &= attempt(peer.name(), name + ", from nothing, an op", [&] {
         std::vector<double> our_times, their_times;

@@ -30,6 +30,8 @@ struct Trace {
     int streams = 0;
     /// The most bytes that are live at a time.
     double peak = 0;
+    /// Whether an operation makes more live than there was before.
+    std::vector<bool> is_high;
 
     /// Reads a file; its sizes are scaled so that at most so many GiB are live (0: as they are).
     static Trace read(const std::string &path, double live_gib) {
@@ -93,7 +95,7 @@ struct Trace {
 
 private:
     void scale(double most) {
-        peak = measured_peak();
+        measure();
         if (most <= 0 || peak <= most) {
             return;
         }
@@ -101,19 +103,21 @@ private:
             const double size = static_cast<double>(operation.size) * most / peak;
             operation.size = std::max<std::size_t>(1, static_cast<std::size_t>(size));
         }
-        peak = measured_peak();
+        measure();
         char text[64];
         std::snprintf(text, sizeof text, " scaled to %.3g GiB live", peak / (1 << 30));
         name += text;
     }
 
-    double measured_peak() const {
-        double used = 0, most = 0;
+    void measure() {
+        double used = 0;
+        peak = 0;
+        is_high.clear();
         for (const Operation &operation : operations) {
             used += (operation.is_allocation ? 1 : -1) * static_cast<double>(operation.size);
-            most = std::max(most, used);
+            is_high.push_back(used > peak);
+            peak = std::max(peak, used);
         }
-        return most;
     }
 };
 
