@@ -9,7 +9,7 @@ use crate::comparison::{Comparison, Goal};
 use crate::runtime;
 use crate::samples::{self, Answers, Plan, Sample, Summary};
 use crate::trace::{self, Operation, Trace};
-use crate::twelve::Twelve;
+use crate::twelve::{Lane, Twelve};
 use llaisys_runtime::core::api::LlaisysMemoryStatistics;
 use llaisys_runtime::core::{Error, Result, Status};
 use std::ffi::{CStr, c_void};
@@ -114,6 +114,8 @@ impl Case {
         let twelve = Twelve::of(target.device_type);
         twelve.set_device(target.ordinal)?;
         let ours = Ours(twelve);
+        // A program that uses a device has a stream, and a free has to ask about it.
+        let _stream = Lane(&twelve, twelve.create_stream()?);
         let settle = |_: Answers| twelve.check();
         let on = (target.backend.as_str(), target.name.as_str());
         let times = |summary: &Summary| {

@@ -268,7 +268,7 @@ mod tests {
         let same = trace.clone().scaled_to(64.0);
         assert_eq!((&same.name, same.peak), (&name, peak));
         let small = trace.scaled_to(0.001);
-        assert!(small.peak <= 1 << 20 && small.name.ends_with(" GiB live"), "{}", small.name);
+        assert!(small.peak <= 1_073_742 && small.name.ends_with(" GiB live"), "{}", small.name);
         let empty =
             |operation: &Operation| matches!(operation, Operation::Allocate { size: 0, .. });
         assert!(!small.operations.iter().any(empty));

@@ -45,12 +45,12 @@ need_package() {
 
 # The folder of CUDA's headers.
 cuda_headers() {
-    local folder torch compiler
+    local place folder torch compiler
     compiler="$(command -v nvcc || true)"
     torch="$(package torch 2>/dev/null || true)"
-    for folder in "${CUDA_HOME:-}" "${compiler:+$(dirname "$(dirname "$(readlink -f "$compiler")")")}" \
+    for place in "${CUDA_HOME:-}" "${compiler:+$(dirname "$(dirname "$(readlink -f "$compiler")")")}" \
         /usr/local/cuda "${torch:+$torch/../nvidia/cu13}"; do
-        for folder in "$folder/include" "$folder/targets/x86_64-linux/include"; do
+        for folder in "$place/include" "$place/targets/x86_64-linux/include"; do
             if [ -f "$folder/cuda_runtime_api.h" ] && [ -f "$folder/crt/host_defines.h" ]; then
                 echo "$folder"
                 return
