@@ -6,8 +6,6 @@ called from C++.
 
 import argparse
 import ctypes
-import json
-import statistics
 import sys
 import threading
 import time
@@ -15,42 +13,16 @@ from pathlib import Path
 
 import cupy
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from lib.ours import Ours, print_row  # noqa: E402
+
 SIZE = 64 << 10
 PEER = f"CuPy {cupy.__version__} MemoryPool, called from Python"
 
 
-class Ours:
-    """The loops of ours_for_python.cpp."""
-
-    def __init__(self, path: str) -> None:
-        self.library = ctypes.CDLL(path)
-        for name in ("open", "streams", "pairs", "trace", "overhead"):
-            getattr(self.library, f"ours_{name}").restype = ctypes.c_double
-        self.library.ours_stream.restype = ctypes.c_void_p
-        for name in ("device", "failure"):
-            getattr(self.library, f"ours_{name}").restype = ctypes.c_char_p
-        self.library.ours_pairs.argtypes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-        self.call("open")
-        self.device = self.library.ours_device().decode()
-
-    def call(self, name: str, *values: object) -> float:
-        answer: float = getattr(self.library, f"ours_{name}")(*values)
-        if answer < 0:
-            raise RuntimeError(self.library.ours_failure().decode())
-        return answer
-
-    def streams(self, count: int) -> "list[cupy.cuda.ExternalStream]":
-        self.call("streams", count)
-        return [cupy.cuda.ExternalStream(self.library.ours_stream(index)) for index in range(count)]
-
-
-def print_row(ours: Ours, goal: str, bench: str, unit: str, mine: "list[float]", theirs: "list[float]") -> None:
-    ordered = sorted(mine)
-    middle, other = statistics.median(mine), statistics.median(theirs)
-    row = {"goal": goal, "bench": bench, "backend": "nvidia", "device": ours.device, "unit": unit, "ours": middle,
-           "peer": PEER, "theirs": other, "ratio": other / middle, "p50": middle,
-           "p99": ordered[max(0, -(-len(ordered) * 99 // 100) - 1)], "runs": len(mine)}
-    print(json.dumps(row), flush=True)
+def adopted(ours: Ours, count: int) -> "list[cupy.cuda.ExternalStream]":
+    """Our streams, as CuPy has them."""
+    return [cupy.cuda.ExternalStream(stream) for stream in ours.streams(count)]
 
 
 def cupy_pairs(pool: "cupy.cuda.MemoryPool", calls: int) -> float:
@@ -65,7 +37,7 @@ def cupy_pairs(pool: "cupy.cuda.MemoryPool", calls: int) -> float:
 
 
 def pairs(ours: Ours, pool: "cupy.cuda.MemoryPool", threads: int, seconds: float) -> None:
-    streams = ours.streams(threads)
+    streams = adopted(ours, threads)
     calls = 20_000 // threads
     mine: "list[float]" = []
     theirs: "list[float]" = []
@@ -92,7 +64,7 @@ def pairs(ours: Ours, pool: "cupy.cuda.MemoryPool", threads: int, seconds: float
         theirs.append(on_threads())
     ending = "1 thread" if threads == 1 else f"{threads} threads"
     goal = "G1" if threads == 1 else "G2"
-    print_row(ours, goal, f"alloc+free 64 KiB in a stream's order, {ending}", "ns", mine, theirs)
+    print_row(ours, PEER, goal, f"alloc+free 64 KiB in a stream's order, {ending}", "ns", mine, theirs)
 
 
 class Trace:
@@ -149,7 +121,7 @@ class Trace:
 
 
 def trace(ours: Ours, pool: "cupy.cuda.MemoryPool", one: Trace, seconds: float) -> None:
-    streams = [cupy.cuda.Stream.null, *ours.streams(max(1, one.lanes))]
+    streams = [cupy.cuda.Stream.null, *adopted(ours, max(1, one.lanes))]
     path, live = one.path.encode(), ctypes.c_double(one.live_gib)
 
     def nothing() -> None:
@@ -161,18 +133,18 @@ def trace(ours: Ours, pool: "cupy.cuda.MemoryPool", one: Trace, seconds: float) 
     nothing()
     share = ours.call("overhead", path, live)
     theirs = one.play(pool, streams, look=True)[1] / one.peak
-    print_row(ours, "G3", f"trace {one.name}, reserved over peak live", "x", [share], [theirs])
+    print_row(ours, PEER, "G3", f"trace {one.name}, reserved over peak live", "x", [share], [theirs])
     cold, warm = ([], []), ([], [])  # type: tuple[list[float], list[float]], tuple[list[float], list[float]]
     for _ in range(3):
         nothing()
         cold[0].append(ours.call("trace", path, live, 1))
         cold[1].append(one.play(pool, streams)[0])
-    print_row(ours, "G3", f"trace {one.name}, from nothing, an op", "ns", *cold)
+    print_row(ours, PEER, "G3", f"trace {one.name}, from nothing, an op", "ns", *cold)
     begin = time.monotonic()
     while len(warm[0]) < 3 or time.monotonic() - begin < seconds:
         warm[0].append(ours.call("trace", path, live, 0))
         warm[1].append(one.play(pool, streams)[0])
-    print_row(ours, "G3", f"trace {one.name}, an op", "ns", *warm)
+    print_row(ours, PEER, "G3", f"trace {one.name}, an op", "ns", *warm)
     nothing()
 
 
@@ -191,7 +163,7 @@ def main() -> int:
     for job in jobs:
         try:
             job()
-        except Exception as error:
+        except Exception as error:  # what one cannot do does not keep the others
             print(f"not measured: {PEER}: {error}", file=sys.stderr)
             status = 1
     return status

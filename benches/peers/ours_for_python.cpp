@@ -85,4 +85,37 @@ double ours_overhead(const char *path, double live_gib) {
     });
 }
 
+/// Memory of the device, or pinned memory; NULL is a failure.
+void *ours_allocate(std::size_t size, int pinned) {
+    void *memory = nullptr;
+    guarded([&] {
+        memory = pinned != 0 ? ours->twelve->malloc_host(size) : ours->twelve->malloc_device(size);
+        peers::Ours::check();
+        return 0.0;
+    });
+    return memory;
+}
+
+/// Frees what `ours_allocate` gave.
+void ours_free(void *memory, int pinned) {
+    pinned != 0 ? ours->twelve->free_host(memory) : ours->twelve->free_device(memory);
+}
+
+/// The nanoseconds of a copy that is complete then: by the call that waits, or enqueued on the first stream.
+double ours_copy(void *to, const void *from, std::size_t size, int to_device, int enqueued) {
+    return guarded([=] {
+        const auto kind = to_device != 0 ? LLAISYS_MEMCPY_H2D : LLAISYS_MEMCPY_D2H;
+        const double begin = peers::now();
+        if (enqueued != 0) {
+            ours->twelve->memcpy_async(to, from, size, kind, ours->lanes.at(0));
+            ours->twelve->stream_synchronize(ours->lanes.at(0));
+        } else {
+            ours->twelve->memcpy_sync(to, from, size, kind);
+        }
+        const double time = peers::now() - begin;
+        peers::Ours::check();
+        return time;
+    });
+}
+
 } // extern "C"

@@ -14,22 +14,7 @@
 #include "team.hpp"
 #include "trace.hpp"
 
-#include <functional>
-
 namespace peers {
-
-/// Runs one measurement; what fails is said and the next one goes on.
-inline bool attempt(const std::string &peer, const std::string &bench,
-                    const std::function<void()> &measure) {
-    std::fprintf(stderr, "%s: %s\n", peer.c_str(), bench.c_str());
-    try {
-        measure();
-        return true;
-    } catch (const std::exception &error) {
-        std::fprintf(stderr, "not measured: %s: %s: %s\n", peer.c_str(), bench.c_str(), first_line(error).c_str());
-        return false;
-    }
-}
 
 /// So many pairs, timed.
 template <class Side> double pairs(Side &side, std::size_t size, void *stream, long calls) {

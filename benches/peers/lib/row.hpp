@@ -1,12 +1,13 @@
 /* One result, printed as a line of JSON with the fields that every measurement of this project has.
  *
- * Rule: a ratio above 1 means that we are better; all that is measured here is better when it is less. */
+ * Rule: a ratio above 1 means that we are better, whatever the unit. */
 #pragma once
 
 #include "samples.hpp"
 
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <string>
 
 namespace peers {
@@ -46,6 +47,31 @@ inline void print_row(const Place &place, const std::string &goal, const std::st
                 quoted(place.device).c_str(), unit, summary.ours, quoted(peer).c_str(), summary.theirs,
                 summary.theirs / summary.ours, summary.p50, summary.p99, summary.runs);
     std::fflush(stdout);
+}
+
+/// The same for what moves bytes, which is better when it is more; the p99 is what 99 of 100 reach.
+inline void print_rates(const Place &place, const std::string &goal, const std::string &bench,
+                        const std::string &peer, const Summary &times, double bytes) {
+    std::printf("{\"goal\":%s,\"bench\":%s,\"backend\":%s,\"device\":%s,\"unit\":\"GB/s\",\"ours\":%.4g,"
+                "\"peer\":%s,\"theirs\":%.4g,\"ratio\":%.4g,\"p50\":%.4g,\"p99\":%.4g,\"runs\":%d}\n",
+                quoted(goal).c_str(), quoted(bench).c_str(), quoted(place.backend).c_str(),
+                quoted(place.device).c_str(), bytes / times.ours, quoted(peer).c_str(),
+                bytes / times.theirs, times.theirs / times.ours, bytes / times.p50, bytes / times.p99,
+                times.runs);
+    std::fflush(stdout);
+}
+
+/// Runs one measurement; what fails is said and the next one goes on.
+inline bool attempt(const std::string &peer, const std::string &bench,
+                    const std::function<void()> &measure) {
+    std::fprintf(stderr, "%s: %s\n", peer.c_str(), bench.c_str());
+    try {
+        measure();
+        return true;
+    } catch (const std::exception &error) {
+        std::fprintf(stderr, "not measured: %s: %s: %s\n", peer.c_str(), bench.c_str(), first_line(error).c_str());
+        return false;
+    }
 }
 
 } // namespace peers
