@@ -8,7 +8,8 @@ missing() {
 
 # need_library NAME DEBIAN-PACKAGE
 need_library() {
-    ldconfig -p | grep -q "^[[:space:]]*$1 " || missing "there is no $1: apt-get install $2"
+    # Not grep -q, which ends at the first match: ldconfig would then fail, and with it the pipe.
+    PATH="$PATH:/sbin:/usr/sbin" ldconfig -p | grep "^[[:space:]]*$1 " >/dev/null || missing "there is no $1: apt-get install $2"
 }
 
 # need_file PATH DEBIAN-PACKAGE
