@@ -6,6 +6,7 @@
 
 use super::heap::PieceId;
 use super::size_class::GRANULE;
+use super::thread_cache;
 use crate::api::{Ordinal, Stream};
 use crate::device_type::DeviceType;
 use crate::pointers;
@@ -85,7 +86,11 @@ impl Block {
     /// Takes the live block that begins at an address from its user; `None` where there is none.
     #[inline(always)]
     pub fn claim(address: usize, owner: DeviceType) -> Option<Claimed> {
-        let (record, size, about) = pointers::find_pooled(address, owner)?;
+        let found = match thread_cache::hint(address) {
+            Some(record) => pointers::begins_at(record, address, owner),
+            None => None,
+        };
+        let (record, size, about) = found.or_else(|| pointers::find_pooled(address, owner))?;
         if !record.take_live(size) {
             return None;
         }

@@ -100,6 +100,28 @@ impl<B: RuntimeApi> Managed<B> {
         self.allocate_for(device, size, kind, None, call)
     }
 
+    /// Allocates device memory where the shortest way found none.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn allocate_device(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
+        if let Some(pool) = self.pool_for(device, size)? {
+            return self.allocate_pooled(pool, device, size, None);
+        }
+        self.allocate(device, size, MemoryKind::Device, |backend| {
+            backend.malloc_device(device, size)
+        })
+    }
+
+    /// Frees device memory that is of no pool.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn free_unpooled(&self, pointer: *mut c_void) -> Result<()> {
+        self.free(pointer, MemoryKind::Device, |backend, device| {
+            // SAFETY: `free` claimed the block, so the backend made it and it is freed once.
+            unsafe { backend.free_device(device, pointer) }
+        })
+    }
+
     fn allocate_for(
         &self,
         device: Ordinal,
@@ -274,6 +296,15 @@ impl<B: RuntimeApi> Managed<B> {
         let device = entered.device;
         let native = self.has(Capabilities::STREAM_ORDERED_MEMORY);
         let key = (stream, entered.serial());
+        if let Some(held) = &entered.stream
+            && let Some(pool) = self.pools.get(device)
+        {
+            self.lost.check(device)?;
+            if let Some(pointer) = pool.take_on(key, size) {
+                held.live().account.add_allocated(size as u64);
+                return Ok(pointer);
+            }
+        }
         let pointer = if let Some(pool) = self.pool_for(device, size)? {
             self.allocate_pooled(pool, device, size, Some(key))?
         } else {
@@ -307,19 +338,25 @@ impl<B: RuntimeApi> Managed<B> {
         stream: Stream,
     ) -> Result<()> {
         let entered = self.enter(device, stream)?;
-        let native = self.has(Capabilities::STREAM_ORDERED_MEMORY);
+        let on_another = |device: Ordinal| {
+            let there = entered.device;
+            let message =
+                format!("{pointer:p} is on device {device}, the stream is of device {there}");
+            Err(Error::new(Status::InvalidValue, message))
+        };
+        if let Some(freed) = self.claim_pooled(pointer) {
+            if freed.device != entered.device {
+                freed.block.hand_out(freed.size);
+                return on_another(freed.device);
+            }
+            return self.free_pooled_on(freed, &entered, stream);
+        }
         if let Some(block) = pointers::find(pointer as usize)
             && block.device != entered.device
         {
-            let message = format!(
-                "{pointer:p} is on device {}, the stream is of device {}",
-                block.device, entered.device
-            );
-            return Err(Error::new(Status::InvalidValue, message));
+            return on_another(block.device);
         }
-        if let Some(freed) = self.claim_pooled(pointer) {
-            return self.free_pooled_on(freed, (stream, entered.serial()));
-        }
+        let native = self.has(Capabilities::STREAM_ORDERED_MEMORY);
         self.free(pointer, MemoryKind::Device, |backend, device| {
             if native {
                 // SAFETY: `free` claimed the block; `entered` keeps the stream alive, on its device.

@@ -67,7 +67,7 @@ impl<B: RuntimeApi> Managed<B> {
                 .capabilities()
                 .contains(Capabilities::DEVICE_MEMORY_IS_HOST_MEMORY),
             launch_blocking: std::env::var_os("LLAISYS_LAUNCH_BLOCKING").is_some_and(|v| v == "1"),
-            pools: pooled::Pools::new(is_pooled(backend.capabilities())),
+            pools: pooled::Pools::new(is_pooled(device_type, backend.capabilities())),
             backend,
             device_type,
             count: AtomicI32::new(-1),
@@ -321,12 +321,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
                 return Ok(pointer);
             }
         }
-        if let Some(pool) = self.pool_for(device, size)? {
-            return self.allocate_pooled(pool, device, size, None);
-        }
-        self.allocate(device, size, MemoryKind::Device, |backend| {
-            backend.malloc_device(device, size)
-        })
+        self.allocate_device(device, size)
     }
 
     #[inline]
@@ -334,10 +329,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         if let Some(freed) = self.claim_pooled(pointer) {
             return self.free_pooled(freed);
         }
-        self.free(pointer, MemoryKind::Device, |backend, device| {
-            // SAFETY: `free` claimed the block, so the backend made it and it is freed once.
-            unsafe { backend.free_device(device, pointer) }
-        })
+        self.free_unpooled(pointer)
     }
 
     fn malloc_host(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
@@ -373,6 +365,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
                 backend.stream_synchronize(other, Stream::DEFAULT)
             })?;
         }
+        let _copying = self.pools.copying();
         // SAFETY: the plan checked ranges, kind and overlap as far as the core knows the pointers;
         // for the rest the caller keeps `memcpy_sync`'s contract.
         self.on(device, |backend| unsafe {

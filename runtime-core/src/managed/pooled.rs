@@ -7,13 +7,15 @@
 //! default stream and holds up nobody, while one on the default stream would tie all blocking streams
 //! together.
 
-use super::Managed;
+use super::{Entered, Managed};
 use crate::allocator::block::{Block, Claimed};
-use crate::allocator::quarantine::{Fence, Mark};
+use crate::allocator::copies::{Copies, Inside};
+use crate::allocator::quarantine::{Fence, Mark, Until};
 use crate::allocator::sources::{DEVICES, Source, Sources};
 use crate::allocator::{self, Backing, Pool};
 use crate::api::*;
 use crate::error::{Error, Result};
+use crate::fences::{Fences, Stamp};
 use crate::host_function;
 use crate::lock::{ForkLock, Mutex};
 use crate::status::Status;
@@ -35,6 +37,8 @@ pub struct Pools {
     /// For each device, its private blocking stream.
     private_streams: [AtomicPtr<c_void>; DEVICES],
     sources: Sources,
+    copies: Copies,
+    fences: Fences,
     /// Events that no mark uses.
     events: Mutex<Vec<Mark>>,
 }
@@ -55,6 +59,8 @@ impl Pools {
             making: Mutex::new(()),
             private_streams: [const { AtomicPtr::new(ptr::null_mut()) }; DEVICES],
             sources: Sources::new(),
+            copies: Copies::new(),
+            fences: Fences::new(),
             events: Mutex::new(Vec::new()),
         }
     }
@@ -75,6 +81,25 @@ impl Pools {
         }
     }
 
+    /// The calling thread copies in its own call, until the result is dropped: what is freed meanwhile is kept.
+    #[inline]
+    pub fn copying(&self) -> Option<Inside<'_>> {
+        self.are_on.then(|| self.copies.begin())
+    }
+
+    /// The same of a copy that is enqueued, where the call does part of it itself.
+    #[inline]
+    pub fn enqueueing(&self, flags: CopyFlags) -> Option<Inside<'_>> {
+        let pageable = CopyFlags::SOURCE_PAGEABLE.with(CopyFlags::DESTINATION_PAGEABLE);
+        if flags.without(pageable) == flags { None } else { self.copying() }
+    }
+
+    /// Whether nothing can be pending or under way that uses what is freed now.
+    #[inline(always)]
+    fn are_at_rest(&self) -> bool {
+        self.sources.are_none() && self.copies.are_none()
+    }
+
     fn all(&self) -> impl Iterator<Item = &'static Pool> {
         (0..DEVICES as Ordinal).filter_map(|device| self.get(device))
     }
@@ -83,6 +108,7 @@ impl Pools {
     pub fn prepare(&self) {
         self.making.hold();
         self.sources.hold();
+        self.copies.hold();
         self.events.hold();
         self.all().for_each(Pool::hold);
     }
@@ -93,6 +119,7 @@ impl Pools {
         unsafe {
             self.all().for_each(|pool| pool.release());
             self.events.release();
+            self.copies.release();
             self.sources.release();
             self.making.release();
         }
@@ -102,6 +129,7 @@ impl Pools {
     /// the memory.
     pub fn forget_work(&self, host_memory: bool) {
         self.sources.forget_work();
+        self.copies.forget();
         self.all().for_each(Pool::forget_work);
         if !host_memory {
             self.are_closed.store(true, Ordering::Relaxed);
@@ -261,14 +289,24 @@ impl<B: RuntimeApi> Managed<B> {
             pool.uncount(freed.size);
             return Err(error);
         }
-        pool.free(freed, self.pools.sources.are_none(), self);
+        pool.free(freed, self.pools.are_at_rest(), self);
         Ok(())
     }
 
     /// Frees a block in the order of a stream, which the caller keeps alive.
-    pub(super) fn free_pooled_on(&self, freed: Claimed, key: (Stream, u64)) -> Result<()> {
-        if let Some(of) = freed.block.leave_stream() {
-            self.settle_stream(freed.device, of, freed.size)?;
+    pub(super) fn free_pooled_on(
+        &self,
+        freed: Claimed,
+        entered: &Entered<'_, B>,
+        stream: Stream,
+    ) -> Result<()> {
+        let key = (stream, entered.serial());
+        match (freed.block.leave_stream(), &entered.stream) {
+            (None, _) => {}
+            (Some(of), Some(held)) if of == key => {
+                held.live().account.add_freed(freed.size as u64);
+            }
+            (Some(of), _) => self.settle_stream(freed.device, of, freed.size)?,
         }
         let Some(pool) = self.pools.get(freed.device) else { return Ok(()) };
         pool.uncount(freed.size);
@@ -299,12 +337,15 @@ impl<B: RuntimeApi> Managed<B> {
             return;
         }
         let LiveStream { stream, device, serial, .. } = *live;
-        let end = if is_gone { Ok(None) } else { self.mark(device, stream, stream) };
-        let end = end.unwrap_or_else(|_| {
-            // Without a mark there is no way but this; a lost device answers at once.
-            // SAFETY: it is destroyed only after this.
-            let _ =
-                self.on(device, |backend| unsafe { backend.stream_synchronize(device, stream) });
+        let end = if is_gone { Ok(None) } else { self.mark(device, stream) };
+        let end = end.unwrap_or_else(|error| {
+            // What is captured does not run. Otherwise there is no way without a mark but this; a lost
+            // device answers at once.
+            if error.status() != Status::NotPermitted {
+                // SAFETY: it is destroyed only after this.
+                let _ = self
+                    .on(device, |backend| unsafe { backend.stream_synchronize(device, stream) });
+            }
             None
         });
         self.pools.sources.depart(stream, serial, end);
@@ -313,13 +354,14 @@ impl<B: RuntimeApi> Managed<B> {
         }
     }
 
-    /// A mark on stream `on` for what `stream` has to do; `None` when that is nothing. The caller keeps both
-    /// alive.
-    fn mark(&self, device: Ordinal, stream: Stream, on: Stream) -> Result<Option<Mark>> {
+    /// A mark for what a stream has to do; `None` when that is nothing. The caller keeps the stream alive. An
+    /// error when the stream is captured into a graph: such a stream is left alone.
+    fn mark(&self, device: Ordinal, stream: Stream) -> Result<Option<Mark>> {
         // SAFETY: alive, by the contract above.
         if self.on(device, |backend| unsafe { backend.stream_query(device, stream) })? {
             return Ok(None);
         }
+        let on = if stream.is_default() { self.private_stream(device)? } else { stream };
         let mark = self.take_event(device)?;
         // SAFETY: the event is nobody else's, and the stream is alive.
         let recorded =
@@ -384,7 +426,7 @@ impl<B: RuntimeApi> Managed<B> {
                     "the stream was destroyed meanwhile",
                 ));
             }
-            match self.mark(device, stream, stream) {
+            match self.mark(device, stream) {
                 Ok(mark) => until.extend(mark.map(Arc::new)),
                 // It does nothing any more.
                 Err(error) if is_lost(&error) => {}
@@ -392,10 +434,7 @@ impl<B: RuntimeApi> Managed<B> {
             }
         }
         for device in sources.defaults() {
-            let marked = self
-                .private_stream(device)
-                .and_then(|private| self.mark(device, Stream::DEFAULT, private));
-            match marked {
+            match self.mark(device, Stream::DEFAULT) {
                 Ok(mark) => until.extend(mark.map(Arc::new)),
                 Err(error) if is_lost(&error) => {}
                 Err(error) => return Err(error),
@@ -439,35 +478,44 @@ impl<B: RuntimeApi> Backing for Managed<B> {
             self.on(device, |backend| unsafe { backend.free_device(device, base as *mut c_void) });
     }
 
+    fn stamp(&self) -> Stamp {
+        self.pools.fences.stamp()
+    }
+
+    fn are_past(&self, stamp: Stamp) -> bool {
+        self.pools.fences.are_past(stamp)
+    }
+
     fn fence(&self) -> Fence {
-        if self.pools.sources.are_none() {
-            return Fence::Over;
+        let begun = self.pools.fences.begin();
+        let copies = self.pools.copies.under_way();
+        let mut marks = Vec::new();
+        if !self.pools.sources.are_none() && self.marks(&mut marks).is_err() {
+            self.recycle(marks);
+            return Fence::Unknown;
         }
-        let mut until = Vec::new();
-        match self.marks(&mut until) {
-            Ok(()) if until.is_empty() => Fence::Over,
-            Ok(()) => Fence::Until(until),
-            Err(_) => {
-                self.recycle(until);
-                Fence::Unknown
-            }
+        let until = Until { marks, copies };
+        if !until.is_over() {
+            return Fence::Until(until);
         }
+        self.pools.fences.found_nothing(begun);
+        Fence::Over
     }
 
     fn fence_of(&self, device: Ordinal, stream: Stream) -> Fence {
-        let on = if stream.is_default() { self.private_stream(device) } else { Ok(stream) };
-        match on.and_then(|on| self.mark(device, stream, on)) {
+        match self.mark(device, stream) {
             Ok(None) => Fence::Over,
-            Ok(Some(mark)) => Fence::Until(vec![Arc::new(mark)]),
+            Ok(Some(mark)) => Fence::Until(Until { marks: vec![Arc::new(mark)], copies: None }),
             Err(_) => Fence::Unknown,
         }
     }
 
-    fn pass(&self, marks: &mut Vec<Arc<Mark>>, wait: bool) -> bool {
-        let (reached, left): (Vec<_>, Vec<_>) =
-            std::mem::take(marks).into_iter().partition(|mark| self.is_over(mark, wait));
+    fn pass(&self, until: &mut Until, wait: bool) -> bool {
+        let marks = std::mem::take(&mut until.marks).into_iter();
+        let (reached, left): (Vec<_>, Vec<_>) = marks.partition(|mark| self.is_over(mark, wait));
         self.recycle(reached);
-        *marks = left;
-        marks.is_empty()
+        until.marks = left;
+        until.copies = until.copies.filter(|ticket| !self.pools.copies.are_over(*ticket, wait));
+        until.is_over()
     }
 }
