@@ -136,10 +136,11 @@ bool compare_memory(Ours &ours, Peer &peer, const Trace &trace, const std::strin
         Ordered mine{ours};
         mine.enter();
         peer.enter();
-        const double ours_share = overhead(trace, ours, mine);
-        mine.reset();
+        // Theirs first: what ours holds could be counted as theirs, and be gone while they play.
         const double theirs_share = overhead(trace, ours, peer);
         peer.reset();
+        const double ours_share = overhead(trace, ours, mine);
+        mine.reset();
         Ours::check();
         if (theirs_share < 0) {
             throw std::runtime_error("the peer does not tell what it holds");
