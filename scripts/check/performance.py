@@ -136,7 +136,7 @@ def made(rows: "list[dict]", goals: "dict[str, dict]") -> str:
     for index, run in enumerate(runs, 1):
         note = f" ({cell(run['note'])})" if run.get("note") else ""
         lines.append(f"| {index} | {run['date']} | {cell(run['machine'])}{note} | {run.get('load', '')} | `{run['commit']}` "
-                     f"| `{run['command']}` |")
+                     f"| `{cell(run['command'])}` |")
     return "\n".join(lines) + "\n\n"
 
 
