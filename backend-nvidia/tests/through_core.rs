@@ -358,3 +358,56 @@ fn a_stream_that_is_captured_is_left_alone_by_who_allocates_and_frees() {
         assert_eq!(Cuda::open().count("misuses").unwrap_or_default(), 0);
     });
 }
+
+/// M5, M6 of pools of pinned memory: few calls of the driver, each block freed once and by its own function.
+#[test]
+fn a_thousand_pinned_blocks_are_few_calls_of_the_driver_and_each_is_freed_once() {
+    let name = "a_thousand_pinned_blocks_are_few_calls_of_the_driver_and_each_is_freed_once";
+    on_a_device(name, "", |api| {
+        let stream = api.create_stream(0).expect("a stream");
+        for size in [100_usize, 4096, 70_000, 3 << 20] {
+            let mut blocks = Vec::new();
+            for round in 0..50 {
+                let block = api.malloc_host(0, size).expect("memory");
+                assert_eq!(block as usize % 64, 0);
+                // SAFETY: host memory of so many bytes.
+                unsafe { block.cast::<u8>().write_bytes(round, size) };
+                blocks.push((block, round));
+            }
+            let device = api.malloc_device(0, size).expect("memory");
+            for (block, round) in &blocks {
+                // SAFETY: host memory of so many bytes, as written above.
+                let bytes = unsafe { std::slice::from_raw_parts(block.cast::<u8>(), size) };
+                assert!(bytes.iter().all(|byte| byte == round), "two have one block");
+                let kind = MemcpyKind::H2D;
+                // SAFETY: both have so many bytes, and are freed behind this.
+                let copied = unsafe {
+                    api.memcpy_async(0, device, *block, size, kind, stream, CopyFlags::NONE)
+                };
+                copied.expect("queued");
+                // SAFETY: it is refused; then it is freed, and once more, which is refused.
+                unsafe {
+                    assert_eq!(refused(api.free_device(0, *block)).status(), Status::InvalidValue);
+                    api.free_host(0, *block).expect("freed");
+                    assert_eq!(refused(api.free_host(0, *block)).status(), Status::InvalidValue);
+                }
+            }
+            // SAFETY: a live stream; the block is used by it alone.
+            unsafe {
+                api.stream_synchronize(0, stream).expect("waited for");
+                assert_eq!(refused(api.free_host(0, device)).status(), Status::InvalidValue);
+                api.free_device(0, device).expect("freed");
+            }
+            let before = Cuda::open().calls("cuMemHostAlloc").unwrap_or_default();
+            for _ in 0..1000 {
+                let block = api.malloc_host(0, size).expect("memory");
+                // SAFETY: just allocated.
+                unsafe { api.free_host(0, block) }.expect("freed");
+            }
+            let calls = Cuda::open().calls("cuMemHostAlloc").unwrap_or_default() - before;
+            assert!(calls < 4, "{calls} calls of the driver for 1000 blocks of {size} bytes");
+        }
+        // SAFETY: nobody uses it any more.
+        unsafe { api.destroy_stream(0, stream) }.expect("destroyed");
+    });
+}

@@ -175,9 +175,11 @@ pub fn class_of(about: u64) -> usize {
     (about >> CLASS_SHIFT & 0xFF) as usize - 1
 }
 
-/// Where blocks of the allocator are.
+/// Where blocks of the allocator are, and what they are.
 #[derive(Clone, Copy)]
 pub struct Place {
+    /// Device memory or pinned host memory.
+    pub kind: MemoryKind,
     /// Whose backend.
     pub owner: DeviceType,
     /// Its device.
@@ -382,9 +384,8 @@ pub fn claim(address: usize, kind: MemoryKind, owner: DeviceType) -> Result<Bloc
 /// # Errors
 /// `INTERNAL` when the backend handed out memory that is in use.
 pub fn insert_segment(place: Place, base: usize, size: usize) -> Result<()> {
-    let Place { owner, device, on_host } = place;
-    let block =
-        Block { base, size, kind: MemoryKind::Device, owner, device, on_host, stream: None };
+    let Place { kind, owner, device, on_host } = place;
+    let block = Block { base, size, kind, owner, device, on_host, stream: None };
     if base.checked_add(size).is_none_or(|end| end > page_map::END) {
         let message = format!("{size} bytes at {base:#x} are where no memory is");
         return Err(Error::new(Status::Internal, message));
@@ -400,16 +401,15 @@ pub fn remove_segment(base: usize) {
     TABLE.change.lock().segments.remove(&base);
 }
 
-/// Remembers blocks of the allocator's in a segment of its own, all of one class, that are free for now: they are found, and may be
-/// freed, while their word is set ([`Record::set_live`]).
+/// Remembers blocks of the allocator's in a segment of its own, all of one class, that are free for now: they
+/// are found, and may be freed, while their word is set ([`Record::set_live`]).
 pub fn insert_pooled(
     place: Place,
     class: usize,
     bytes: usize,
     bases: impl Iterator<Item = usize>,
 ) -> Vec<&'static Record> {
-    let Place { owner, device, on_host } = place;
-    let kind = MemoryKind::Device;
+    let Place { kind, owner, device, on_host } = place;
     // Pooled records always have their stream's words; `NO_STREAM` says that there is none.
     let stream = Some((Stream::DEFAULT, NO_STREAM));
     let block = |base| Block { base, size: bytes, kind, owner, device, on_host, stream };
@@ -434,36 +434,35 @@ pub fn remove_pooled(blocks: impl Iterator<Item = (&'static Record, usize)>) {
     }
 }
 
-/// The record of the live block of this owner's allocator that begins at an address, with its second and
-/// third word.
+/// The record of the live block of an allocator that begins at an address, with its second and third word;
+/// `whose` names the owner and one side.
 #[inline(always)]
-pub fn find_pooled(address: usize, owner: DeviceType) -> Option<(&'static Record, u64, u64)> {
+pub fn find_pooled(address: usize, whose: About) -> Option<(&'static Record, u64, u64)> {
     let hint = HINTS.of(address);
     if let Some(record) = hint.record()
-        && let Some(found) = begins_at(record, address, owner)
+        && let Some(found) = begins_at(record, address, whose)
     {
         return Some(found);
     }
     if address >= page_map::END {
         return None;
     }
-    let found = MAP.visit(address, |record| begins_at(record, address, owner))?;
+    let found = MAP.visit(address, |record| begins_at(record, address, whose))?;
     hint.remember(found.0);
     Some(found)
 }
 
-/// Whether a record is that of a live block of this owner's allocator which begins at an address: the record,
-/// with its second and third word.
+/// Whether a record is that of a live block of an allocator which begins at an address: the record, with its
+/// second and third word.
 #[inline(always)]
 pub fn begins_at(
     record: &'static Record,
     address: usize,
-    owner: DeviceType,
+    whose: About,
 ) -> Option<(&'static Record, u64, u64)> {
     let [base, size, about] = record.read_first()?;
     let is_pooled = about >> CLASS_SHIFT & 0xFF != 0;
-    let wanted = About::of(owner).and(About::DEVICE);
-    (base == address as u64 && size != 0 && is_pooled && About(about).is(wanted))
+    (base == address as u64 && size != 0 && is_pooled && About(about).is(whose))
         .then_some((record, size, about))
 }
 

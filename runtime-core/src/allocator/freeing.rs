@@ -140,11 +140,21 @@ impl Pool {
     fn stamp(&'static self, backing: &dyn Backing) {
         let stamp = thread_cache::with(self.slot, |cache| cache.stamp()).flatten();
         if stamp.is_some_and(|stamp| !backing.are_past(stamp)) {
-            return self.settle(backing, true);
+            if !self.leaves_it_to_others(backing) {
+                self.settle(backing, true);
+            }
+            return;
         }
         let now = backing.stamp();
         let older = thread_cache::with(self.slot, |cache| cache.take_older(now));
         self.put_ready(older.unwrap_or_default(), backing);
+    }
+
+    /// Whether another thread is asking just now, and this one can let its blocks wait meanwhile.
+    fn leaves_it_to_others(&self, backing: &dyn Backing) -> bool {
+        let patience = self.patience.load(Ordering::Relaxed);
+        let has_most = |cache: &mut ThreadCache| cache.has_most(patience);
+        backing.are_asked() && thread_cache::with(self.slot, has_most) == Some(false)
     }
 
     /// Finds out which freed blocks need not wait any longer, and puts the thread's own behind marks when
@@ -156,8 +166,9 @@ impl Pool {
         if !must && stamp.is_some_and(|stamp| backing.are_past(stamp)) {
             return self.stamp(backing);
         }
+        let is_left = !must && self.leaves_it_to_others(backing);
         let own = thread_cache::with(self.slot, |cache| {
-            let is_due = must || cache.is_worth_asking(patience);
+            let is_due = must || cache.is_worth_asking(patience) && !is_left;
             if is_due { cache.take_waiting() } else { Vec::new() }
         });
         let mut blocks = own.unwrap_or_default();
@@ -259,7 +270,7 @@ impl Pool {
     fn give_back(&self, segments: Vec<Range>, backing: &dyn Backing) {
         for segment in segments {
             pointers::remove_segment(segment.base);
-            backing.release(self.place.device, segment.base);
+            backing.release(self.place, segment.base);
         }
     }
 

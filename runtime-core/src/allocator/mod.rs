@@ -1,4 +1,5 @@
-//! The allocator of device memory: pools of blocks over segments that the backend allocated.
+//! The allocator of device memory, and of pinned memory where that is another one: pools of blocks over
+//! segments that the backend allocated.
 //!
 //! ```text
 //!   malloc_device ──▶ thread cache ──▶ central lists ──▶ heap ──▶ segment of the backend
@@ -41,11 +42,10 @@ mod thread_cache;
 
 use crate::accounting::{Account, Shard};
 use crate::api::{Ordinal, Stream};
-use crate::device_type::DeviceType;
 use crate::error::{Error, Result};
 use crate::fences::Stamp;
 use crate::lock::{ForkLock, Mutex};
-use crate::pointers::{self, Place};
+use crate::pointers::{self, MemoryKind, Place};
 use crate::status::Status;
 use block::{Block, LARGE};
 use central::Central;
@@ -73,9 +73,10 @@ const KEPT_PART: usize = 16;
 /// The same of the heap for small blocks.
 const KEPT_SMALL: usize = 4 << 20;
 
-/// The bytes of freed blocks that a thread lets wait before it asks whether they still have to; of a pool that
-/// has more, this part of it.
-const PATIENCE: usize = 4 << 20;
+/// The part of a device that a thread keeps ready, and the least and the most of that, in bytes. It lets as
+/// much wait before it asks whether that still has to, and of a large pool this part.
+const KEPT_OF_DEVICE: u64 = 8192;
+const KEPT_BY_THREAD: (usize, usize) = (4 << 20, 16 << 20);
 const PATIENCE_PART: usize = 256;
 
 /// What a pool asks of its backend. No lock is held meanwhile.
@@ -83,17 +84,20 @@ pub trait Backing {
     /// Allocates a segment.
     ///
     /// # Errors
-    /// As for `malloc_device`.
-    fn reserve(&self, device: Ordinal, size: usize) -> Result<usize>;
+    /// As for `malloc_device` or `malloc_host`.
+    fn reserve(&self, place: Place, size: usize) -> Result<usize>;
 
     /// Gives a segment back that nobody uses.
-    fn release(&self, device: Ordinal, base: usize);
+    fn release(&self, place: Place, base: usize);
 
     /// The present time, for [`Backing::are_past`].
     fn stamp(&self) -> Stamp;
 
     /// Whether a fence that began after a time found everything done: what was freed before is anybody's.
     fn are_past(&self, stamp: Stamp) -> bool;
+
+    /// Whether another thread is finding that out.
+    fn are_asked(&self) -> bool;
 
     /// What stands between what was freed until now and its use.
     fn fence(&self) -> Fence;
@@ -105,7 +109,7 @@ pub trait Backing {
     fn pass(&self, until: &mut Until, wait: bool) -> bool;
 }
 
-/// The memory of one device.
+/// The memory of one kind on one device.
 pub struct Pool {
     slot: usize,
     place: Place,
@@ -119,6 +123,8 @@ pub struct Pool {
     quarantine: Mutex<Quarantine>,
     /// How many batches wait, and one for blocks that are behind no marks.
     waiting: AtomicUsize,
+    /// What a thread keeps ready, in bytes.
+    kept: usize,
     /// The bytes that a thread lets wait before it asks whether they still have to.
     patience: AtomicUsize,
     lanes: Lanes,
@@ -127,23 +133,21 @@ pub struct Pool {
 static NEXT_SLOT: AtomicUsize = AtomicUsize::new(0);
 
 impl Pool {
-    /// A pool that holds nothing yet.
-    pub fn new(
-        owner: DeviceType,
-        device: Ordinal,
-        on_host: bool,
-        account: &'static Account,
-    ) -> Pool {
+    /// A pool that holds nothing yet, on a device with `total` bytes.
+    pub fn new(place: Place, account: &'static Account, total: u64) -> Pool {
+        let kept = usize::try_from(total / KEPT_OF_DEVICE).unwrap_or(usize::MAX);
+        let kept = kept.clamp(KEPT_BY_THREAD.0, KEPT_BY_THREAD.1);
         Pool {
             slot: NEXT_SLOT.fetch_add(1, Ordering::Relaxed),
-            place: Place { owner, device, on_host },
+            place,
             account,
             central: Mutex::new(Central::new()),
             small: Mutex::new(Heap::new()),
             large: Mutex::new(Heap::new()),
             quarantine: Mutex::new(Quarantine::new()),
             waiting: AtomicUsize::new(0),
-            patience: AtomicUsize::new(PATIENCE),
+            kept,
+            patience: AtomicUsize::new(kept),
             lanes: Lanes::new(),
         }
     }
@@ -257,11 +261,10 @@ impl Pool {
         }
         let more = (reserved / GROWTH).clamp(SEGMENT, LARGEST_SEGMENT);
         let mut size = bytes.max(more).next_multiple_of(SEGMENT);
-        let device = self.place.device;
-        let base = match backing.reserve(device, size) {
+        let base = match backing.reserve(self.place, size) {
             Err(error) if error.status() == Status::OutOfMemory && size > bytes => {
                 size = bytes;
-                backing.reserve(device, size)?
+                backing.reserve(self.place, size)?
             }
             outcome => outcome?,
         };
@@ -269,7 +272,7 @@ impl Pool {
         pointers::insert_segment(self.place, base, size)?;
         let mut large = self.large.lock();
         large.grow(Range { base, size, origin: 0 });
-        self.patience.store(PATIENCE.max(large.reserved() / PATIENCE_PART), Ordering::Relaxed);
+        self.patience.store(self.kept.max(large.reserved() / PATIENCE_PART), Ordering::Relaxed);
         large.allocate(bytes).ok_or_else(no_room)
     }
 
@@ -309,6 +312,11 @@ impl Pool {
     /// The bytes that the pool has from the backend.
     pub fn reserved(&self) -> usize {
         self.large.lock().reserved()
+    }
+
+    /// What it gives out.
+    pub fn kind(&self) -> MemoryKind {
+        self.place.kind
     }
 
     /// The device's account.

@@ -11,6 +11,7 @@ use crate::api::{Event, Ordinal, Stream};
 use crate::error::{Error, Result};
 use crate::fences::{Fences, Stamp};
 use crate::lock::Mutex;
+use crate::pointers::{self, About, MemoryKind, Place};
 use crate::status::Status;
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
@@ -55,7 +56,7 @@ fn layout(size: usize) -> Layout {
 }
 
 impl Backing for Clock {
-    fn reserve(&self, _: Ordinal, size: usize) -> Result<usize> {
+    fn reserve(&self, _: Place, size: usize) -> Result<usize> {
         if self.held() + size > self.most {
             return Err(Error::new(Status::OutOfMemory, "the most is held"));
         }
@@ -65,7 +66,7 @@ impl Backing for Clock {
         Ok(base)
     }
 
-    fn release(&self, _: Ordinal, base: usize) {
+    fn release(&self, _: Place, base: usize) {
         let size = self.segments.lock().remove(&base).expect("a segment is given back once");
         // SAFETY: from `reserve`, with this size, and out of the list.
         unsafe { dealloc(base as *mut u8, layout(size)) };
@@ -73,6 +74,10 @@ impl Backing for Clock {
 
     fn stamp(&self) -> Stamp {
         self.fences.stamp()
+    }
+
+    fn are_asked(&self) -> bool {
+        self.fences.are_asked()
     }
 
     fn are_past(&self, stamp: Stamp) -> bool {
@@ -83,12 +88,11 @@ impl Backing for Clock {
         let begun = self.fences.begin();
         if self.unknown.load(SeqCst) > 0 {
             self.unknown.fetch_sub(1, SeqCst);
+            self.fences.end(begun, false);
             return Fence::Unknown;
         }
         let fence = self.fence_of(0, Stream::DEFAULT);
-        if matches!(fence, Fence::Over) {
-            self.fences.found_nothing(begun);
-        }
+        self.fences.end(begun, matches!(fence, Fence::Over));
         fence
     }
 
@@ -116,9 +120,17 @@ enum Cell {
     FreedAt(usize),
 }
 
+fn place(owner: i32) -> Place {
+    Place { kind: MemoryKind::Device, owner, device: 0, on_host: true }
+}
+
+fn whose(owner: i32) -> About {
+    About::of(owner).and(About::DEVICE)
+}
+
 fn pool(owner: i32) -> &'static Pool {
     let account: &'static Account = Box::leak(Box::default());
-    Box::leak(Box::new(Pool::new(owner, 0, true, account)))
+    Box::leak(Box::new(Pool::new(place(owner), account, 0)))
 }
 
 fn cells(base: usize, size: usize) -> impl Iterator<Item = usize> {
@@ -126,8 +138,8 @@ fn cells(base: usize, size: usize) -> impl Iterator<Item = usize> {
 }
 
 fn free(pool: &'static Pool, clock: &'static Clock, base: usize, owner: i32) {
-    let claimed = Block::claim(base, owner).expect("it is live");
-    assert!(Block::claim(base, owner).is_none(), "a second free finds nothing");
+    let claimed = Block::claim(base, whose(owner)).expect("it is live");
+    assert!(Block::claim(base, whose(owner)).is_none(), "a second free finds nothing");
     pool.free(claimed, clock.is_at_rest(), clock);
 }
 
@@ -174,10 +186,10 @@ fn no_two_live_blocks_overlap_and_none_comes_back_before_the_work_before_its_fre
                 let (base, size) = live.swap_remove(below(live.len()));
                 let now = clock.now.load(SeqCst);
                 cells(base, size).for_each(|cell| _ = known.insert(cell, Cell::FreedAt(now)));
-                let inner = Block::claim(base + 128, OWNER);
+                let inner = Block::claim(base + 128, whose(OWNER));
                 assert!(inner.is_none(), "an inner pointer is no block");
                 if below(5) == 0 {
-                    let claimed = Block::claim(base, OWNER).expect("it is live");
+                    let claimed = Block::claim(base, whose(OWNER)).expect("it is live");
                     pool.uncount(claimed.size);
                     pool.free_on(claimed.block, key, clock);
                 } else {
@@ -265,7 +277,7 @@ fn what_a_stream_freed_it_has_again_and_nobody_else_has() {
     let (mine, reborn) = ((Stream(0x40 as *mut c_void), 1), (Stream(0x40 as *mut c_void), 2));
     clock.now.fetch_add(1, SeqCst);
     let base = pool.allocate(5000, clock).expect("there is memory").hand_out(5000) as usize;
-    let claimed = Block::claim(base, OWNER).expect("it is live");
+    let claimed = Block::claim(base, whose(OWNER)).expect("it is live");
     pool.free_on(claimed.block, mine, clock);
     assert!(pool.take_of(reborn, 5000).is_none(), "another life of the handle");
     assert!(pool.take_of(mine, 500).is_none(), "another class");
@@ -293,20 +305,24 @@ impl Numbers {
 }
 
 impl Backing for Numbers {
-    fn reserve(&self, _: Ordinal, size: usize) -> Result<usize> {
+    fn reserve(&self, _: Place, size: usize) -> Result<usize> {
         let base = self.next.fetch_add(size + SEGMENT, SeqCst);
         self.held.fetch_add(size, SeqCst);
         self.sizes.lock().insert(base, size);
         Ok(base)
     }
 
-    fn release(&self, _: Ordinal, base: usize) {
+    fn release(&self, _: Place, base: usize) {
         let size = self.sizes.lock().remove(&base).expect("a segment is given back once");
         self.held.fetch_sub(size, SeqCst);
     }
 
     fn stamp(&self) -> Stamp {
         Fences::new().stamp()
+    }
+
+    fn are_asked(&self) -> bool {
+        false
     }
 
     fn are_past(&self, _: Stamp) -> bool {
@@ -354,14 +370,14 @@ fn play(owner: i32, largest: usize, most: usize) -> (usize, usize) {
             peak = peak.max(used);
         } else {
             let (base, size) = live.swap_remove(below(live.len() as u64) as usize);
-            let claimed = Block::claim(base, owner).expect("it is live");
+            let claimed = Block::claim(base, whose(owner)).expect("it is live");
             pool.free(claimed, true, numbers);
             used -= size;
         }
         held = held.max(numbers.held.load(SeqCst));
     }
     for (base, _) in live {
-        pool.free(Block::claim(base, owner).expect("it is live"), true, numbers);
+        pool.free(Block::claim(base, whose(owner)).expect("it is live"), true, numbers);
     }
     pool.trim(0, numbers);
     assert_eq!(numbers.held.load(SeqCst), 0, "{}", pool.report());
@@ -385,7 +401,6 @@ fn what_is_held_is_not_much_more_than_what_is_live() {
 /// is nobody else's.
 #[test]
 fn a_segment_pushes_registered_memory_out_and_nothing_is_put_over_it() {
-    use crate::pointers::{self, MemoryKind, Place};
     let (owner, base) = (57, 0x2000_0000_0000_usize);
     let block = |base, kind| pointers::Block {
         base,
@@ -397,7 +412,7 @@ fn a_segment_pushes_registered_memory_out_and_nothing_is_put_over_it() {
         stream: None,
     };
     pointers::insert_foreign(block(base + 8192, MemoryKind::Registered)).expect("it is free");
-    let place = Place { owner, device: 0, on_host: true };
+    let place = place(owner);
     pointers::insert_segment(place, base, SEGMENT).expect("registered memory goes");
     assert!(pointers::find(base + 8192).is_none());
     let foreign = pointers::insert_foreign(block(base + 4096, MemoryKind::Registered));

@@ -19,13 +19,13 @@ use std::ptr::{self, NonNull};
 /// The pools of a process that have caches; those of further devices go without.
 pub const SLOTS: usize = 32;
 
-/// The bytes of blocks that are ready for use.
-const KEPT: usize = 4 << 20;
 /// The blocks of a class that are ready for use.
-const KEPT_BLOCKS: usize = 128;
+const KEPT_BLOCKS: usize = 256;
 /// From so many freed blocks on it is worth while to ask whether they still have to wait: asking takes as
 /// long as some dozens of allocations.
-const WORTH_BLOCKS: usize = 64;
+const WORTH_BLOCKS: usize = 128;
+/// So many times as many may wait while another thread asks.
+const MOST: usize = 4;
 
 /// The streams that a thread keeps blocks for.
 const LANES: usize = 4;
@@ -197,7 +197,7 @@ impl ThreadCache {
     pub fn push(&mut self, class: usize, block: Block) -> bool {
         self.stacks[class].push(block);
         self.bytes += size_class::bytes(class);
-        self.bytes > KEPT || self.stacks[class].len() > KEPT_BLOCKS
+        self.bytes > self.pool.kept || self.stacks[class].len() > KEPT_BLOCKS
     }
 
     /// Takes out the oldest half of a class.
@@ -222,6 +222,12 @@ impl ThreadCache {
     pub fn is_worth_asking(&self, patience: usize) -> bool {
         self.waiting.len() + self.stamped.len() >= WORTH_BLOCKS
             || self.waiting_bytes + self.stamped_bytes >= patience
+    }
+
+    /// Whether too many wait to leave the asking to another thread.
+    pub fn has_most(&self, patience: usize) -> bool {
+        self.waiting.len() + self.stamped.len() >= MOST * WORTH_BLOCKS
+            || self.waiting_bytes + self.stamped_bytes >= MOST * patience
     }
 
     /// When the older ones were freed, if there are any.

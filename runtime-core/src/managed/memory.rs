@@ -6,7 +6,7 @@ use crate::api::*;
 use crate::error::{Error, Result};
 use crate::fork::ForkAware;
 use crate::lock::{ForkLock, Mutex};
-use crate::pointers::{self, Block, MemoryKind};
+use crate::pointers::{self, About, Block, MemoryKind};
 use crate::status::Status;
 use std::ffi::c_void;
 
@@ -104,12 +104,22 @@ impl<B: RuntimeApi> Managed<B> {
     #[cold]
     #[inline(never)]
     pub(super) fn allocate_device(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
-        if let Some(pool) = self.pool_for(device, size)? {
+        if let Some(pool) = self.pool_for(MemoryKind::Device, device, size)? {
             return self.allocate_pooled(pool, device, size, None);
         }
         self.allocate(device, size, MemoryKind::Device, |backend| {
             backend.malloc_device(device, size)
         })
+    }
+
+    /// Allocates pinned memory where the shortest way found none.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn allocate_pinned(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
+        if let Some(pool) = self.pool_for(MemoryKind::Host, device, size)? {
+            return self.allocate_pooled(pool, device, size, None);
+        }
+        self.allocate(device, size, MemoryKind::Host, |backend| backend.malloc_host(device, size))
     }
 
     /// Frees device memory that is of no pool.
@@ -205,16 +215,12 @@ impl<B: RuntimeApi> Managed<B> {
         call: &impl Fn(&B) -> Result<*mut c_void>,
     ) -> Result<*mut c_void> {
         if kind == MemoryKind::Host {
-            return if self.host_memory {
-                // The pools' memory is the host's too.
-                self.make_room_for(device, size, || self.on(device, call))
-            } else {
-                self.on(device, call)
-            };
+            // Where the pools' memory is the host's too, it is given up for this.
+            return self.make_room_for(kind, device, size, || self.on(device, call));
         }
         let account = self.accounts.device(device)?;
         self.reserve(account, device, size)?;
-        let outcome = self.make_room_for(device, size, || self.on(device, call));
+        let outcome = self.make_room_for(kind, device, size, || self.on(device, call));
         match &outcome {
             Ok(_) => account.allocated(),
             Err(error) => {
@@ -305,7 +311,7 @@ impl<B: RuntimeApi> Managed<B> {
                 return Ok(pointer);
             }
         }
-        let pointer = if let Some(pool) = self.pool_for(device, size)? {
+        let pointer = if let Some(pool) = self.pool_for(MemoryKind::Device, device, size)? {
             self.allocate_pooled(pool, device, size, Some(key))?
         } else {
             self.allocate_for(device, size, MemoryKind::Device, Some(key), |backend| {
@@ -344,7 +350,7 @@ impl<B: RuntimeApi> Managed<B> {
                 format!("{pointer:p} is on device {device}, the stream is of device {there}");
             Err(Error::new(Status::InvalidValue, message))
         };
-        if let Some(freed) = self.claim_pooled(pointer) {
+        if let Some(freed) = self.claim_pooled(pointer, About::DEVICE) {
             if freed.device != entered.device {
                 freed.block.hand_out(freed.size);
                 return on_another(freed.device);

@@ -18,9 +18,7 @@ fn who_asks_in_another_thread_has_seen_the_work_that_was_enqueued_before_a_stamp
             let (fences, stream) = (Arc::clone(&fences), Arc::clone(&stream));
             thread::spawn(move || {
                 let begun = fences.begin();
-                if stream.load(Ordering::Relaxed) == IDLE {
-                    fences.found_nothing(begun);
-                }
+                fences.end(begun, stream.load(Ordering::Relaxed) == IDLE);
             })
         };
         stream.store(BUSY, Ordering::Relaxed);
@@ -49,9 +47,7 @@ fn what_a_fence_found_done_happened_before_what_follows_on_it() {
             let (fences, stream) = (Arc::clone(&fences), Arc::clone(&stream));
             thread::spawn(move || {
                 let begun = fences.begin();
-                if stream.load(Ordering::Acquire) == IDLE {
-                    fences.found_nothing(begun);
-                }
+                fences.end(begun, stream.load(Ordering::Acquire) == IDLE);
             })
         };
         if fences.are_past(stamp) {
