@@ -7,8 +7,9 @@
 //!
 //! Rules: a wait is published under the lock of the ring that it is put in, and points to what was
 //! published before, so waits cannot form a circle. On a stream whose device does not use the
-//! default stream this costs two loads. Whoever does work at once claims its number first, so that what is
-//! enqueued meanwhile runs after it, and a free and whoever waits see it.
+//! default stream this costs two loads. Whoever does work at once holds the ring's lock meanwhile, if the work
+//! is short, and otherwise claims its number first: so what is enqueued meanwhile runs after it, and a free
+//! and whoever waits see it.
 
 use crate::active::Active;
 use crate::command::{Command, Record};
@@ -235,6 +236,10 @@ impl Device {
 
     /// Every stream that has work, destroyed ones too, and up to where.
     pub fn busy(&self, mut call: impl FnMut(Position)) {
+        // Work that another thread does at once is work, as that of the streams in the list is.
+        if self.default.ring.is_locked() {
+            self.default.ring.settled_tail();
+        }
         if let Some(position) = Position::pending(self.default) {
             call(position);
         }
@@ -375,6 +380,27 @@ impl Device {
         Ok(())
     }
 
+    /// Does short work of the stream at once, when nothing is pending that it would have to wait for;
+    /// whether it did. The stream is locked meanwhile, so the work needs no number.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` for what is no stream of this device.
+    #[inline]
+    pub fn do_at_once(&self, stream: Stream, work: impl FnOnce()) -> Result<bool> {
+        // Without the lock, which whoever enqueues behind pending work takes once anyway.
+        if !self.find(stream)?.is_idle() {
+            return Ok(false);
+        }
+        let (queue, guard) = self.lock(stream)?;
+        if !self.may_run_at_once(queue, &guard) {
+            return Ok(false);
+        }
+        self.note(queue);
+        work();
+        drop(guard);
+        Ok(true)
+    }
+
     /// The right to do work on the stream at once, when nothing is pending that it would have to
     /// wait for.
     ///
@@ -386,34 +412,11 @@ impl Device {
             return Ok(None);
         }
         self.note(queue);
-        Ok(Some(Device::claim_next(queue, &mut guard)))
-    }
-
-    /// Claims the next number of a queue that is idle and locked.
-    fn claim_next(queue: &'static Queue, guard: &mut Held<'_>) -> Claim {
         // Whoever has the claim of an idle queue finds nothing to do, and gives it back.
         while !queue.claim.try_claim() {
             std::thread::yield_now();
         }
-        Claim { queue, number: guard.take_number() }
-    }
-
-    /// What a synchronous copy has to wait for, and its place beside the streams: a stream of its own
-    /// with this one piece of work, so that a free, the default stream and whoever waits for the device see it.
-    ///
-    /// # Errors
-    /// `OUT_OF_MEMORY` when there are `SLOTS` streams already.
-    pub fn claim_apart(&self) -> Result<(Vec<Position>, Claim)> {
-        let (queue, _) = self.slots.take(true)?;
-        let mut before = Vec::new();
-        self.for_each_pending(Stream::DEFAULT, |position| before.push(position))?;
-        let mut guard = queue.ring.lock();
-        self.note(queue);
-        let claim = Device::claim_next(queue, &mut guard);
-        // Not before: whoever finds a queue draining and idle takes the claim to retire it.
-        queue.identity.drain();
-        drop(guard);
-        Ok((before, claim))
+        Ok(Some(Claim { queue, number: guard.take_number() }))
     }
 
     /// Whether all that the next work on a locked queue would come after is done.
