@@ -452,6 +452,16 @@ impl RuntimeApi for Cpu {
     }
 
     #[inline]
+    fn checked_stream(&self, stream: Stream) -> Option<Ordinal> {
+        self.engine().device_of(stream)
+    }
+
+    #[inline]
+    fn checks_handles(&self) -> bool {
+        true
+    }
+
+    #[inline]
     unsafe fn event_query(&self, device: Ordinal, event: Event) -> Result<bool> {
         match self.event(device, event)?.record.filter(|position| !position.is_reached()) {
             None => Ok(true),

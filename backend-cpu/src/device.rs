@@ -84,15 +84,23 @@ impl Device {
         if stream.is_default() {
             return Ok(self.default);
         }
+        self.named(stream).ok_or_else(|| self.unknown(stream))
+    }
+
+    /// The queue of a stream that is not the default stream.
+    #[inline]
+    fn named(&self, stream: Stream) -> Option<&'static Queue> {
         let handle = Handle::from_stream(stream);
-        if handle.is_of(self.ordinal)
-            && handle.slot != 0
-            && let Some(queue) = self.slots.get(handle.slot)
-            && queue.identity.is(handle.generation)
-        {
-            return Ok(queue);
+        if !handle.is_of(self.ordinal) || handle.slot == 0 {
+            return None;
         }
-        Err(self.unknown(stream))
+        self.slots.get(handle.slot).filter(|queue| queue.identity.is(handle.generation))
+    }
+
+    /// Whether it is a live stream of this device, other than the default stream.
+    #[inline]
+    pub fn has(&self, stream: Stream) -> bool {
+        self.named(stream).is_some()
     }
 
     #[cold]
@@ -204,7 +212,9 @@ impl Device {
     /// Waits for all work that the stream has now; see `for_each_pending`.
     ///
     /// # Errors
-    /// `INVALID_HANDLE` for what is no stream of this device; `NOT_PERMITTED` in a host function.
+    /// `INVALID_HANDLE` for what is no stream of this device; `NOT_PERMITTED` in a host function, where
+    /// there is something to wait for.
+    #[inline]
     pub fn synchronize(&self, stream: Stream) -> Result<()> {
         let mut first = None;
         let mut others = Vec::new();
@@ -212,8 +222,8 @@ impl Device {
             None => first = Some(position),
             Some(_) => others.push(position),
         })?;
-        host_call::check_may_wait("stream_synchronize")?;
         if let Some(first) = first {
+            host_call::check_may_wait("stream_synchronize")?;
             first.wait();
             others.iter().for_each(Position::wait);
         }

@@ -10,6 +10,7 @@
 use crate::blocks::Place;
 use crate::configuration::Configuration;
 use crate::device::Device;
+use crate::handle::Handle;
 use crate::host_call;
 use crate::memory::Memory;
 use crate::pool::Pool;
@@ -70,6 +71,14 @@ impl Engine {
                 format!("CPU device {ordinal} of {}", self.device_count()),
             )
         })
+    }
+
+    /// The device of a live stream that is no default stream.
+    #[inline]
+    pub fn device_of(&'static self, stream: Stream) -> Option<Ordinal> {
+        let ordinal = Handle::from_stream(stream).device;
+        let device = self.devices.get(usize::from(ordinal))?;
+        device.has(stream).then_some(ordinal.into())
     }
 
     /// Allocates; 0 bytes are NULL (M1).

@@ -275,6 +275,23 @@ pub trait RuntimeApi: Send + Sync {
         Err(not_supported("stream_wait_event"))
     }
 
+    /// The device of a stream, from a backend whose handles of streams and events are numbers that every
+    /// method checks itself, whatever their bits; `None` for what is no live stream of it.
+    ///
+    /// Such a backend may be called with a stream or an event that another thread is just destroying, so
+    /// nothing is kept alive around a call. Of any other backend, as by default, this is always `None`.
+    #[inline]
+    fn checked_stream(&self, stream: Stream) -> Option<Ordinal> {
+        let _ = stream;
+        None
+    }
+
+    /// Whether the backend is one that [`RuntimeApi::checked_stream`] speaks of.
+    #[inline]
+    fn checks_handles(&self) -> bool {
+        false
+    }
+
     /// Whether the event was reached; never recorded counts as reached (V1). Never waits.
     ///
     /// # Safety
