@@ -67,7 +67,7 @@ impl Cpu {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn engine(&self) -> &'static Engine {
         // SAFETY: null or what `set_up` stored, an engine that lives for ever.
         match unsafe { self.engine.load(Acquire).as_ref() } {
@@ -105,7 +105,7 @@ impl Cpu {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn device(&self, ordinal: Ordinal) -> Result<&'static Device> {
         self.engine().device(ordinal)
     }
@@ -223,12 +223,14 @@ fn copy_of(
     Ok(Some(Copy { dst, src, size }))
 }
 
+#[inline(always)]
 fn check_not_null(pointer: *const c_void, what: &str) -> Result<()> {
-    if pointer.is_null() {
-        Err(Error::new(Status::InvalidValue, format!("{what} is NULL")))
-    } else {
-        Ok(())
-    }
+    if pointer.is_null() { Err(null(what)) } else { Ok(()) }
+}
+
+#[cold]
+fn null(what: &str) -> Error {
+    Error::new(Status::InvalidValue, format!("{what} is NULL"))
 }
 
 impl RuntimeApi for Cpu {
@@ -258,6 +260,7 @@ impl RuntimeApi for Cpu {
         self.device(device)?.destroy_stream(stream)
     }
 
+    #[inline]
     unsafe fn stream_synchronize(&self, device: Ordinal, stream: Stream) -> Result<()> {
         self.device(device)?.synchronize(stream)
     }
@@ -318,6 +321,7 @@ impl RuntimeApi for Cpu {
         unsafe { self.transfer(device, stream, flags, copy, false) }
     }
 
+    #[inline]
     fn capabilities(&self) -> Capabilities {
         let host_memory = if self.is_strict() {
             Capabilities::NONE
@@ -431,6 +435,7 @@ impl RuntimeApi for Cpu {
         self.device(device)?.destroy_event(event)
     }
 
+    #[inline]
     unsafe fn record_event(&self, device: Ordinal, event: Event, stream: Stream) -> Result<()> {
         self.device(device)?.record_event(event, stream)
     }
@@ -452,13 +457,14 @@ impl RuntimeApi for Cpu {
     }
 
     #[inline]
-    fn checked_stream(&self, stream: Stream) -> Option<Ordinal> {
-        self.engine().device_of(stream)
+    fn checks_handles(&self) -> bool {
+        true
     }
 
     #[inline]
-    fn checks_handles(&self) -> bool {
-        true
+    fn device_in_handle(&self, stream: Stream) -> Option<Ordinal> {
+        let ordinal = Ordinal::from(Handle::from_stream(stream).device);
+        (!stream.is_default() && ordinal < self.engine().device_count()).then_some(ordinal)
     }
 
     #[inline]
@@ -600,6 +606,7 @@ impl RuntimeApi for Cpu {
 
     // Fills and other copies.
 
+    #[inline]
     unsafe fn memset_async(
         &self,
         device: Ordinal,

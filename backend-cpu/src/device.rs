@@ -79,28 +79,20 @@ impl Device {
     }
 
     /// The queue of a stream. Any bits are safe to ask about.
-    #[inline]
+    #[inline(always)]
     fn find(&self, stream: Stream) -> Result<&'static Queue> {
         if stream.is_default() {
             return Ok(self.default);
         }
-        self.named(stream).ok_or_else(|| self.unknown(stream))
-    }
-
-    /// The queue of a stream that is not the default stream.
-    #[inline]
-    fn named(&self, stream: Stream) -> Option<&'static Queue> {
         let handle = Handle::from_stream(stream);
-        if !handle.is_of(self.ordinal) || handle.slot == 0 {
-            return None;
+        if handle.is_of(self.ordinal)
+            && handle.slot != 0
+            && let Some(queue) = self.slots.get(handle.slot)
+            && queue.identity.is(handle.generation)
+        {
+            return Ok(queue);
         }
-        self.slots.get(handle.slot).filter(|queue| queue.identity.is(handle.generation))
-    }
-
-    /// Whether it is a live stream of this device, other than the default stream.
-    #[inline]
-    pub fn has(&self, stream: Stream) -> bool {
-        self.named(stream).is_some()
+        Err(self.unknown(stream))
     }
 
     #[cold]
@@ -113,26 +105,31 @@ impl Device {
     }
 
     /// The queue of a stream, locked while it is the stream's.
-    #[inline]
     fn lock(&self, stream: Stream) -> Result<(&'static Queue, Held<'static>)> {
         let queue = self.find(stream)?;
+        Ok((queue, self.lock_found(stream, queue)?))
+    }
+
+    /// Locks the queue that was found for a stream, while it is the stream's.
+    #[inline(always)]
+    fn lock_found(&self, stream: Stream, queue: &'static Queue) -> Result<Held<'static>> {
         loop {
             let guard = queue.ring.lock();
             if stream.is_default() {
-                return Ok((queue, guard));
+                return Ok(guard);
             }
             if !queue.identity.is(Handle::from_stream(stream).generation) {
                 return Err(self.unknown(stream));
             }
             if !queue.identity.is_blocking() {
-                return Ok((queue, guard));
+                return Ok(guard);
             }
             // Of two threads that enqueue here and on the default stream at one time, one has to come after the
             // other (S2): either that one finds this queue in the list and waits for this lock, or its lock
             // is seen here.
             self.active.note(queue);
             if !self.default.ring.is_locked() {
-                return Ok((queue, guard));
+                return Ok(guard);
             }
             drop(guard);
             self.default.ring.settled_tail();
@@ -287,7 +284,7 @@ impl Device {
     }
 
     /// Something is about to be put on a queue.
-    #[inline]
+    #[inline(always)]
     fn note(&self, queue: &'static Queue) {
         if !self.is_default(queue) {
             self.active.note(queue);
@@ -343,7 +340,21 @@ impl Device {
     /// # Errors
     /// `INVALID_HANDLE` for what is no stream or no event of this device; as `enqueue` where the
     /// event needs a place in the queue. Then the event stays as it was.
+    #[inline]
     pub fn record_event(&self, event: Event, stream: Stream) -> Result<()> {
+        let queue = self.find(stream)?;
+        let at = Position::end_of(queue);
+        // A point that is passed is that for whoever asks, so it takes no lock to name it.
+        let is_passed = !self.is_default(queue)
+            && at.is_reached()
+            && (!queue.identity.is_blocking() || self.default.is_idle());
+        if is_passed && self.events.record_passed(self.ordinal, event, at) {
+            return Ok(());
+        }
+        self.record_in_order(event, stream)
+    }
+
+    fn record_in_order(&self, event: Event, stream: Stream) -> Result<()> {
         loop {
             let (queue, mut guard) = self.lock(stream)?;
             let (entry, found) = self.events.find(self.ordinal, event)?;
@@ -395,13 +406,14 @@ impl Device {
     ///
     /// # Errors
     /// `INVALID_HANDLE` for what is no stream of this device.
-    #[inline]
+    #[inline(always)]
     pub fn do_at_once(&self, stream: Stream, work: impl FnOnce()) -> Result<bool> {
+        let queue = self.find(stream)?;
         // Without the lock, which whoever enqueues behind pending work takes once anyway.
-        if !self.find(stream)?.is_idle() {
+        if !queue.is_idle() {
             return Ok(false);
         }
-        let (queue, guard) = self.lock(stream)?;
+        let guard = self.lock_found(stream, queue)?;
         if !self.may_run_at_once(queue, &guard) {
             return Ok(false);
         }
@@ -430,7 +442,7 @@ impl Device {
     }
 
     /// Whether all that the next work on a locked queue would come after is done.
-    #[inline]
+    #[inline(always)]
     fn may_run_at_once(&self, queue: &'static Queue, guard: &Held<'_>) -> bool {
         if queue.progress.completed() < guard.number() {
             return false;
@@ -514,5 +526,6 @@ impl Device {
     pub fn forget_threads(&self) {
         self.active.forget();
         self.slots.forget();
+        self.events.forget_writers();
     }
 }

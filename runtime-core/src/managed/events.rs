@@ -83,7 +83,9 @@ impl<B: RuntimeApi> Managed<B> {
         self.check_device(device)?;
         self.in_event(event, |call| {
             if call.is_ready() {
-                return Ok(());
+                // The backend is not asked, so it has not seen whether there is such a stream.
+                let is_default = stream.is_default();
+                return if is_default { Ok(()) } else { self.streams.device_of(stream).map(drop) };
             }
             // SAFETY: both are alive while they are entered, and the event was recorded.
             self.on(device, |backend| unsafe {

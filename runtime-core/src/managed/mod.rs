@@ -128,11 +128,11 @@ impl<B: RuntimeApi> Managed<B> {
         Ok(Entered { managed: self, device: held.device(), stream: Some(held) })
     }
 
-    /// [`Managed::enter`] for a call that needs nothing of the stream but its device: where the backend checks
-    /// its streams, nothing keeps the stream alive.
+    /// [`Managed::enter`] for a call that goes to the backend with the stream, and needs nothing of it here but
+    /// its device: where the backend checks its streams, nothing is looked up and nothing kept alive.
     #[inline]
     fn pass(&self, device: Ordinal, stream: Stream) -> Result<Entered<'_, B>> {
-        match self.backend.checked_stream(stream) {
+        match self.backend.device_in_handle(stream) {
             Some(device) => Ok(Entered { managed: self, device, stream: None }),
             None => self.enter(device, stream),
         }
@@ -141,7 +141,7 @@ impl<B: RuntimeApi> Managed<B> {
     /// [`Managed::pass`] for a stream that is found where one looks first, as most are.
     #[inline(always)]
     fn pass_at_sight(&self, stream: Stream) -> Option<Entered<'_, B>> {
-        if let Some(device) = self.backend.checked_stream(stream) {
+        if let Some(device) = self.backend.device_in_handle(stream) {
             return Some(Entered { managed: self, device, stream: None });
         }
         let held = self.streams.enter_at_sight(stream)?;
@@ -324,6 +324,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         })
     }
 
+    #[inline]
     unsafe fn stream_synchronize(&self, device: Ordinal, stream: Stream) -> Result<()> {
         host_function::may_block()?;
         let entered = self.pass(device, stream)?;
@@ -708,6 +709,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
 
     // Fills and other copies: see `managed/copies`.
 
+    #[inline]
     unsafe fn memset_async(
         &self,
         device: Ordinal,
