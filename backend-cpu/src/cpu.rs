@@ -135,7 +135,7 @@ impl Cpu {
         if at_once || transfer.bytes() <= HAND_OVER && pool.schedule.is_none() {
             if transfer.is_short() {
                 // SAFETY: by the contract above.
-                if device.do_at_once(stream, || unsafe { transfer.run(pool) })? {
+                if device.do_at_once(stream, at_once, || unsafe { transfer.run(pool) })? {
                     return Ok(());
                 }
             } else if let Some(claim) = device.claim(stream)? {
@@ -626,7 +626,7 @@ impl RuntimeApi for Cpu {
         if size <= HAND_OVER && pool.schedule.is_none() {
             if size <= LONG {
                 // SAFETY: the range is promised by the trait.
-                if device.do_at_once(stream, || unsafe { fill.run(pool) })? {
+                if device.do_at_once(stream, false, || unsafe { fill.run(pool) })? {
                     return Ok(());
                 }
             } else if let Some(claim) = device.claim(stream)? {

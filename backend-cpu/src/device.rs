@@ -224,6 +224,7 @@ impl Device {
             first.wait();
             others.iter().for_each(Position::wait);
         }
+        self.find(stream).inspect(|queue| queue.ring.waited()).ok();
         Ok(())
     }
 
@@ -402,15 +403,16 @@ impl Device {
     }
 
     /// Does short work of the stream at once, when nothing is pending that it would have to wait for;
-    /// whether it did. The stream is locked meanwhile, so the work needs no number.
+    /// whether it did. The stream is locked meanwhile, so the work needs no number. `surely`: whether it
+    /// matters, so that no guess will do.
     ///
     /// # Errors
     /// `INVALID_HANDLE` for what is no stream of this device.
     #[inline(always)]
-    pub fn do_at_once(&self, stream: Stream, work: impl FnOnce()) -> Result<bool> {
+    pub fn do_at_once(&self, stream: Stream, surely: bool, work: impl FnOnce()) -> Result<bool> {
         let queue = self.find(stream)?;
         // Without the lock, which whoever enqueues behind pending work takes once anyway.
-        if !queue.is_idle() {
+        if if surely { !queue.is_idle() } else { queue.is_busy() } {
             return Ok(false);
         }
         let guard = self.lock_found(stream, queue)?;
