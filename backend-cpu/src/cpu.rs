@@ -133,7 +133,10 @@ impl Cpu {
         let at_once = flags.contains(CopyFlags::AT_ONCE_IF_IDLE) || from_pageable || must_wait;
         let pool = self.engine().pool;
         if at_once || transfer.bytes() <= HAND_OVER && pool.schedule.is_none() {
-            if transfer.is_short() {
+            // Whoever touches the user's own memory may stand there for as long as it takes to bring it in,
+            // and nobody who frees something waits for that.
+            let pageable = CopyFlags::SOURCE_PAGEABLE.with(CopyFlags::DESTINATION_PAGEABLE);
+            if transfer.is_short() && flags.without(pageable) == flags {
                 // SAFETY: by the contract above.
                 if device.do_at_once(stream, at_once, || unsafe { transfer.run(pool) })? {
                     return Ok(());
@@ -292,7 +295,7 @@ impl RuntimeApi for Cpu {
         src: *const c_void,
         size: usize,
         _kind: MemcpyKind,
-        _flags: CopyFlags,
+        flags: CopyFlags,
     ) -> Result<()> {
         let device = self.device(device)?;
         let Some(copy) = copy_of(self.engine(), dst, src, size)? else { return Ok(()) };
@@ -300,7 +303,7 @@ impl RuntimeApi for Cpu {
         // Work of the default stream, which is what CUDA makes of it: so it comes before or after
         // whatever other threads enqueue meanwhile on this and on all blocking streams.
         // SAFETY: the ranges are promised by the trait.
-        unsafe { self.transfer(device, Stream::DEFAULT, CopyFlags::NONE, copy, true) }
+        unsafe { self.transfer(device, Stream::DEFAULT, flags, copy, true) }
     }
 
     unsafe fn memcpy_async(
