@@ -13,7 +13,7 @@ use crate::streams::native;
 use crate::two_devices;
 use cust::sys::{CUdeviceptr, CUstream};
 use llaisys_runtime_core::api::{Pattern, Stream};
-use llaisys_runtime_core::error::Result;
+use llaisys_runtime_core::error::{Error, Result};
 use std::ffi::c_void;
 
 /// How much of a range gets a long pattern by columns.
@@ -24,6 +24,7 @@ impl Device {
     ///
     /// # Safety
     /// - As for `RuntimeApi::memset_async`.
+    #[inline]
     pub(crate) unsafe fn fill(
         &self,
         dst: *mut c_void,
@@ -31,29 +32,73 @@ impl Device {
         size: usize,
         stream: Stream,
     ) -> Result<()> {
+        if pattern.bytes().len() <= 4 && !stream.is_default() {
+            // As for a copy: a stream has its context.
+            // SAFETY: the caller vouches for the range and the stream.
+            let code = unsafe { enqueue(dst, pattern.bytes(), size, native(stream)) };
+            if code == SUCCESS {
+                return Ok(());
+            }
+            if !errors::wants_context(code) {
+                return Err(self.fill_refused(code, dst, pattern, size, stream));
+            }
+        }
+        // SAFETY: as above.
+        unsafe { self.enter_and_fill(dst, pattern, size, stream) }
+    }
+
+    /// Enqueues a fill of any device's memory on any stream.
+    ///
+    /// # Safety
+    /// - As for `RuntimeApi::memset_async`.
+    #[cold]
+    unsafe fn enter_and_fill(
+        &self,
+        dst: *mut c_void,
+        pattern: Pattern,
+        size: usize,
+        stream: Stream,
+    ) -> Result<()> {
         let _entered = self.enter()?;
-        let (address, on) = (dst as usize as CUdeviceptr, native(stream));
         // SAFETY: the caller vouches for the range and the stream.
-        let code = unsafe { enqueue(address, pattern.bytes(), size, on) };
+        let code = unsafe { enqueue(dst, pattern.bytes(), size, native(stream)) };
         if code == INVALID_VALUE {
             // SAFETY: as above; the stream is one of the owner's.
             let work = |owner: &Device, there| unsafe { owner.fill(dst, pattern, size, there) };
-            let filled =
-                owner(address).and_then(|owner| two_devices::detour(self, owner, stream, work));
+            let owner = owner(dst as usize as CUdeviceptr);
+            let filled = owner.and_then(|owner| two_devices::detour(self, owner, stream, work));
             if let Some(filled) = filled {
                 return filled;
             }
         }
-        errors::check(code, || {
-            let (bytes, at) = (pattern.bytes().len(), self.of_stream("in", stream));
-            format!("fill {size} bytes at {dst:p} with a pattern of {bytes} {at}")
-        })
+        if code == SUCCESS {
+            Ok(())
+        } else {
+            Err(self.fill_refused(code, dst, pattern, size, stream))
+        }
+    }
+
+    #[cold]
+    fn fill_refused(
+        &self,
+        code: i32,
+        dst: *mut c_void,
+        pattern: Pattern,
+        size: usize,
+        stream: Stream,
+    ) -> Error {
+        let (bytes, at) = (pattern.bytes().len(), self.of_stream("in", stream));
+        errors::failure(
+            code,
+            &format!("fill {size} bytes at {dst:p} with a pattern of {bytes} {at}"),
+        )
     }
 }
 
 /// # Safety
-/// - As for `RuntimeApi::memset_async`; the context of the stream is entered.
-unsafe fn enqueue(to: CUdeviceptr, pattern: &[u8], size: usize, on: CUstream) -> i32 {
+/// - As for `RuntimeApi::memset_async`; `on` is a live stream, or NULL when a context is entered.
+unsafe fn enqueue(dst: *mut c_void, pattern: &[u8], size: usize, on: CUstream) -> i32 {
+    let to = dst as usize as CUdeviceptr;
     // SAFETY: the caller vouches for the range, which is a multiple of the pattern, and the stream.
     unsafe {
         match *pattern {
