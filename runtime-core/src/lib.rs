@@ -34,6 +34,7 @@ pub mod event;
 mod event_state;
 mod events;
 pub mod export;
+mod fences;
 pub mod fork;
 pub mod futex;
 mod hints;
@@ -57,6 +58,7 @@ mod stream_state;
 mod streams;
 pub mod support;
 pub mod trust;
+mod visitors;
 
 pub use api::RuntimeApi;
 pub use error::{Error, Result};

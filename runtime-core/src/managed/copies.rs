@@ -28,6 +28,7 @@ impl<B: RuntimeApi> Managed<B> {
         let device = entered.device;
         let Some(plan) = self.rules(device).plan(request)? else { return Ok(()) };
         self.may_wait(&plan)?;
+        let _copying = self.pools.enqueueing(plan.flags);
         let Request { dst, src, size, .. } = request;
         // SAFETY: the plan checked ranges, kind and overlap as far as the core knows the pointers; for
         // the rest the caller keeps the contract. `entered` keeps the stream alive, and it is on this
@@ -168,6 +169,7 @@ impl<B: RuntimeApi> Managed<B> {
         self.check_device(device)?;
         let Some(plan) = self.rules(device).plan_3d(copy, flags)? else { return Ok(()) };
         self.may_wait(&plan)?;
+        let _copying = self.pools.enqueueing(plan.flags);
         let copy = LlaisysCopy3D { kind: plan.kind as u32, ..*copy };
         if self.has(Capabilities::PITCHED_COPIES) {
             // SAFETY: the plan checked the extents; `entered` keeps the stream alive.
@@ -230,6 +232,7 @@ impl<B: RuntimeApi> Managed<B> {
         }
         let Some(common) = common else { return Ok(()) };
         self.may_wait(&common)?;
+        let _copying = self.pools.enqueueing(common.flags);
         if is_uniform && self.has(Capabilities::BATCHED_COPIES) {
             // SAFETY: each range was checked; `entered` keeps the stream alive.
             self.on(device, |backend| unsafe {
