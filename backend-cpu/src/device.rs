@@ -244,10 +244,6 @@ impl Device {
 
     /// Every stream that has work, destroyed ones too, and up to where.
     pub fn busy(&self, mut call: impl FnMut(Position)) {
-        // Work that another thread does at once is work, as that of the streams in the list is.
-        if self.default.ring.is_locked() {
-            self.default.ring.settled_tail();
-        }
         if let Some(position) = Position::pending(self.default) {
             call(position);
         }

@@ -125,6 +125,13 @@ impl<T> Ring<T> {
         self.tail.load(Ordering::Acquire) >> 1
     }
 
+    /// The same, once whoever is putting records in, or does work under the lock, has done so.
+    #[inline]
+    pub fn tail_at_rest(&self) -> u64 {
+        let word = self.tail.load(Ordering::Acquire);
+        if word & LOCKED == 0 { word >> 1 } else { self.settled_tail() }
+    }
+
     /// Whether a thread is putting records in.
     #[inline]
     pub fn is_locked(&self) -> bool {
