@@ -2,7 +2,7 @@
 objects, without ours (`ours` and `ratio` are null).
 
     pip install iree-base-runtime
-    python3 benches/peers/iree_hal.py local-sync local-task
+    benches/peers/run iree
 
 A stream of IREE's is a timeline: an operation waits for a value of a semaphore and signals the next one.
 What is enqueued is a copy of four bytes: the least that its Python package can enqueue in 3.13. Each call goes
