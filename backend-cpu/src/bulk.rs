@@ -102,8 +102,16 @@ pub unsafe fn fill(pool: &'static Pool, dst: *mut u8, size: usize, pattern: [u8;
     if size <= LEAST_SHARED || size <= shared_above() {
         // SAFETY: by the contract above.
         unsafe { fill_alone(dst, size, pattern) };
-        return;
+    } else {
+        // SAFETY: by the contract above.
+        unsafe { fill_shared(pool, dst, size, pattern) };
     }
+}
+
+/// # Safety
+/// - As for `fill`.
+#[cold]
+unsafe fn fill_shared(pool: &'static Pool, dst: *mut u8, size: usize, pattern: [u8; 16]) {
     let range = Range::new(dst, dst, size, pool.limit() as usize);
     let is_streamed = size >= STREAMED && has_streaming_stores();
     pool.share(range.parts(), &|index| {
@@ -122,12 +130,21 @@ pub unsafe fn fill(pool: &'static Pool, dst: *mut u8, size: usize, pattern: [u8;
 
 /// # Safety
 /// - As for `fill`.
+#[inline]
 unsafe fn fill_alone(dst: *mut u8, size: usize, pattern: [u8; 16]) {
-    if pattern.iter().all(|byte| *byte == pattern[0]) {
+    let value = u128::from_ne_bytes(pattern);
+    if value == value.rotate_left(8) {
         // SAFETY: by the contract above.
         unsafe { dst.write_bytes(pattern[0], size) };
-        return;
+    } else {
+        // SAFETY: by the contract above.
+        unsafe { fill_with(dst, size, pattern) };
     }
+}
+
+/// # Safety
+/// - As for `fill`.
+unsafe fn fill_with(dst: *mut u8, size: usize, pattern: [u8; 16]) {
     // One store for 16 bytes; the compiler makes vector instructions of it.
     let (value, whole) = (u128::from_ne_bytes(pattern), size / 16);
     let to = dst.cast::<u128>();

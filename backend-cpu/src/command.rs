@@ -57,8 +57,9 @@ pub struct Record(pub Command);
 
 const _: () = assert!(size_of::<Record>() == 64, "a record is one cache line");
 
-/// Above so many bytes a copy or fill takes longer than it takes to tell others what is done.
-const LONG: usize = 64 << 10;
+/// Above so many bytes a copy or fill takes longer than it takes to tell others what is done, and longer
+/// than one may hold a stream's lock.
+pub const LONG: usize = 64 << 10;
 
 // SAFETY: a command is run once, by one thread; whoever enqueues it promises (see the trait) that
 // its memory and its function may be used from any thread until then.

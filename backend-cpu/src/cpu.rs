@@ -6,6 +6,7 @@
 //! | the copy | nothing pending | work pending |
 //! |---|---|---|
 //! | of few bytes ([`HAND_OVER`]), without a seed | done by the caller | as below |
+//! | that the caller waits for (`memcpy_sync`, on the default stream) | done by the caller | queued and waited for |
 //! | of pinned or promised memory | queued | queued |
 //! | the same with `AT_ONCE_IF_IDLE` | done by the caller | queued |
 //! | from pageable memory | done by the caller | staged and queued; above the bound queued and waited for |
@@ -19,7 +20,7 @@
 
 use crate::batch::Batch;
 use crate::blocks::Place;
-use crate::command::{Command, Copy};
+use crate::command::{Command, Copy, LONG};
 use crate::configuration::Configuration;
 use crate::device::Device;
 use crate::engine::Engine;
@@ -66,7 +67,7 @@ impl Cpu {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn engine(&self) -> &'static Engine {
         // SAFETY: null or what `set_up` stored, an engine that lives for ever.
         match unsafe { self.engine.load(Acquire).as_ref() } {
@@ -104,7 +105,7 @@ impl Cpu {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn device(&self, ordinal: Ordinal) -> Result<&'static Device> {
         self.engine().device(ordinal)
     }
@@ -131,13 +132,21 @@ impl Cpu {
         let must_wait = must_wait || !promised && flags.contains(CopyFlags::DESTINATION_PAGEABLE);
         let at_once = flags.contains(CopyFlags::AT_ONCE_IF_IDLE) || from_pageable || must_wait;
         let pool = self.engine().pool;
-        if (at_once || transfer.bytes() <= HAND_OVER && pool.schedule.is_none())
-            && let Some(claim) = device.claim(stream)?
-        {
-            // SAFETY: by the contract above.
-            unsafe { transfer.run(pool) };
-            drop(claim);
-            return Ok(());
+        if at_once || transfer.bytes() <= HAND_OVER && pool.schedule.is_none() {
+            // Whoever touches the user's own memory may stand there for as long as it takes to bring it in,
+            // and nobody who frees something waits for that.
+            let pageable = CopyFlags::SOURCE_PAGEABLE.with(CopyFlags::DESTINATION_PAGEABLE);
+            if transfer.is_short() && flags.without(pageable) == flags {
+                // SAFETY: by the contract above.
+                if device.do_at_once(stream, at_once, || unsafe { transfer.run(pool) })? {
+                    return Ok(());
+                }
+            } else if let Some(claim) = device.claim(stream)? {
+                // SAFETY: by the contract above.
+                unsafe { transfer.run(pool) };
+                drop(claim);
+                return Ok(());
+            }
         }
         if from_pageable && !must_wait {
             // SAFETY: by the contract above.
@@ -217,12 +226,14 @@ fn copy_of(
     Ok(Some(Copy { dst, src, size }))
 }
 
+#[inline(always)]
 fn check_not_null(pointer: *const c_void, what: &str) -> Result<()> {
-    if pointer.is_null() {
-        Err(Error::new(Status::InvalidValue, format!("{what} is NULL")))
-    } else {
-        Ok(())
-    }
+    if pointer.is_null() { Err(null(what)) } else { Ok(()) }
+}
+
+#[cold]
+fn null(what: &str) -> Error {
+    Error::new(Status::InvalidValue, format!("{what} is NULL"))
 }
 
 impl RuntimeApi for Cpu {
@@ -252,6 +263,7 @@ impl RuntimeApi for Cpu {
         self.device(device)?.destroy_stream(stream)
     }
 
+    #[inline]
     unsafe fn stream_synchronize(&self, device: Ordinal, stream: Stream) -> Result<()> {
         self.device(device)?.synchronize(stream)
     }
@@ -283,18 +295,15 @@ impl RuntimeApi for Cpu {
         src: *const c_void,
         size: usize,
         _kind: MemcpyKind,
-        _flags: CopyFlags,
+        flags: CopyFlags,
     ) -> Result<()> {
         let device = self.device(device)?;
         let Some(copy) = copy_of(self.engine(), dst, src, size)? else { return Ok(()) };
         host_call::check_may_wait("memcpy_sync")?;
-        let pool = self.engine().pool;
-        let (before, claim) = device.claim_apart()?;
-        wait_for_all(&before);
+        // Work of the default stream, which is what CUDA makes of it: so it comes before or after
+        // whatever other threads enqueue meanwhile on this and on all blocking streams.
         // SAFETY: the ranges are promised by the trait.
-        unsafe { copy.run(pool) };
-        drop(claim);
-        Ok(())
+        unsafe { self.transfer(device, Stream::DEFAULT, flags, copy, true) }
     }
 
     unsafe fn memcpy_async(
@@ -315,6 +324,7 @@ impl RuntimeApi for Cpu {
         unsafe { self.transfer(device, stream, flags, copy, false) }
     }
 
+    #[inline]
     fn capabilities(&self) -> Capabilities {
         let host_memory = if self.is_strict() {
             Capabilities::NONE
@@ -428,6 +438,7 @@ impl RuntimeApi for Cpu {
         self.device(device)?.destroy_event(event)
     }
 
+    #[inline]
     unsafe fn record_event(&self, device: Ordinal, event: Event, stream: Stream) -> Result<()> {
         self.device(device)?.record_event(event, stream)
     }
@@ -446,6 +457,17 @@ impl RuntimeApi for Cpu {
             Some(position) => device.wait_for(stream, position),
             None => device.check(stream),
         }
+    }
+
+    #[inline]
+    fn checks_handles(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn device_in_handle(&self, stream: Stream) -> Option<Ordinal> {
+        let ordinal = Ordinal::from(Handle::from_stream(stream).device);
+        (!stream.is_default() && ordinal < self.engine().device_count()).then_some(ordinal)
     }
 
     #[inline]
@@ -587,6 +609,7 @@ impl RuntimeApi for Cpu {
 
     // Fills and other copies.
 
+    #[inline]
     unsafe fn memset_async(
         &self,
         device: Ordinal,
@@ -603,14 +626,18 @@ impl RuntimeApi for Cpu {
         let dst = self.engine().memory.reach(dst, size)?;
         let fill = Fill { dst, size, pattern: pattern.repeated() };
         let pool = self.engine().pool;
-        if size <= HAND_OVER
-            && pool.schedule.is_none()
-            && let Some(claim) = device.claim(stream)?
-        {
-            // SAFETY: the range is promised by the trait.
-            unsafe { fill.run(pool) };
-            drop(claim);
-            return Ok(());
+        if size <= HAND_OVER && pool.schedule.is_none() {
+            if size <= LONG {
+                // SAFETY: the range is promised by the trait.
+                if device.do_at_once(stream, false, || unsafe { fill.run(pool) })? {
+                    return Ok(());
+                }
+            } else if let Some(claim) = device.claim(stream)? {
+                // SAFETY: the range is promised by the trait.
+                unsafe { fill.run(pool) };
+                drop(claim);
+                return Ok(());
+            }
         }
         device.enqueue(stream, Command::Fill(fill)).map(drop)
     }
@@ -669,5 +696,110 @@ impl RuntimeApi for Cpu {
         self.device(device)?;
         self.engine().memory.trim();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Record;
+    use crate::pool::Pool;
+    use crate::queue::Queue;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    const SIZE: usize = 4096;
+
+    fn cpu() -> &'static Cpu {
+        Box::leak(Box::new(Cpu::with_configuration(Configuration::default())))
+    }
+
+    fn default_queue(cpu: &'static Cpu) -> (&'static Queue, &'static Pool) {
+        let (queue, _) = cpu.device(0).expect("a device").before_next(Stream::DEFAULT).expect("it");
+        (queue, cpu.engine().pool)
+    }
+
+    fn block(cpu: &'static Cpu, byte: u8) -> usize {
+        let pointer = cpu.malloc_device(0, SIZE).expect("memory");
+        // SAFETY: just allocated with this size.
+        unsafe { pointer.cast::<u8>().write_bytes(byte, SIZE) };
+        pointer as usize
+    }
+
+    fn copy_now(cpu: &'static Cpu, dst: usize, src: usize) {
+        let (dst, src) = (dst as *mut c_void, src as *const c_void);
+        // SAFETY: two live blocks of this size.
+        unsafe { cpu.memcpy_sync(0, dst, src, SIZE, MemcpyKind::D2D, CopyFlags::NONE) }
+            .expect("copied");
+    }
+
+    fn bytes(block: usize) -> &'static [u8] {
+        // SAFETY: a block that is never freed and that nobody writes any more.
+        unsafe { std::slice::from_raw_parts(block as *const u8, SIZE) }
+    }
+
+    /// A host function that waits for its flag.
+    unsafe extern "C" fn wait_for(flag: *mut c_void) {
+        // SAFETY: the tests pass flags that live for ever.
+        let flag = unsafe { &*flag.cast::<AtomicBool>() };
+        while !flag.load(SeqCst) {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_synchronous_copy_comes_after_what_another_thread_is_just_putting_on_the_default_stream() {
+        let cpu = cpu();
+        let (queue, pool) = default_queue(cpu);
+        pool.be_there().expect("a worker");
+        for round in 1..=100u8 {
+            let (from, to) = (block(cpu, 0), block(cpu, 0xee));
+            // The gate: this thread is inside an enqueue on the default stream.
+            let mut guard = queue.ring.lock();
+            let copier = thread::spawn(move || copy_now(cpu, to, from));
+            for _ in 0..20 {
+                thread::yield_now();
+            }
+            let fill = Fill { dst: from as *mut c_void, size: SIZE, pattern: [round; 16] };
+            let put = guard.push(Record(Command::Fill(fill)), || queue.progress.completed());
+            assert!(put.is_ok(), "there is room");
+            drop(guard);
+            queue.call_for_a_worker();
+            copier.join().expect("no panic");
+            assert!(bytes(to).iter().all(|byte| *byte == round), "the copy did not wait");
+        }
+    }
+
+    #[test]
+    fn what_comes_on_any_blocking_stream_while_a_synchronous_copy_waits_runs_after_it() {
+        let cpu = cpu();
+        let (queue, _) = default_queue(cpu);
+        let stream = cpu.create_stream(0).expect("a stream");
+        for on in [Stream::DEFAULT, stream] {
+            let (from, to) = (block(cpu, 1), block(cpu, 0xee));
+            let flag: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+            let data = std::ptr::from_ref(flag).cast_mut().cast();
+            // SAFETY: the stream exists, and the flag stays.
+            unsafe { cpu.launch_host_function(0, Stream::DEFAULT, wait_for, data) }
+                .expect("launched");
+            let before = queue.ring.tail();
+            let copier = thread::spawn(move || copy_now(cpu, to, from));
+            let end = Instant::now() + Duration::from_secs(30);
+            while queue.ring.tail() == before {
+                assert!(Instant::now() < end, "the copy is no work of the default stream");
+                thread::yield_now();
+            }
+            let (dst, nine) = (from as *mut c_void, Pattern::new(&[9]).expect("a pattern"));
+            // SAFETY: a live block of this size.
+            unsafe { cpu.memset_async(0, dst, nine, SIZE, on) }.expect("queued");
+            flag.store(true, SeqCst);
+            copier.join().expect("no panic");
+            // SAFETY: the stream exists.
+            unsafe { cpu.stream_synchronize(0, on) }.expect("synchronized");
+            assert!(bytes(to).iter().all(|byte| *byte == 1), "it did not wait for the copy");
+            assert!(bytes(from).iter().all(|byte| *byte == 9));
+        }
     }
 }

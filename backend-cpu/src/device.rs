@@ -7,8 +7,9 @@
 //!
 //! Rules: a wait is published under the lock of the ring that it is put in, and points to what was
 //! published before, so waits cannot form a circle. On a stream whose device does not use the
-//! default stream this costs two loads. Whoever does work at once claims its number first, so that what is
-//! enqueued meanwhile runs after it, and a free and whoever waits see it.
+//! default stream this costs two loads. Whoever does work at once holds the ring's lock meanwhile, if the work
+//! is short, and otherwise claims its number first: so what is enqueued meanwhile runs after it, and a free
+//! and whoever waits see it.
 
 use crate::active::Active;
 use crate::command::{Command, Record};
@@ -78,7 +79,7 @@ impl Device {
     }
 
     /// The queue of a stream. Any bits are safe to ask about.
-    #[inline]
+    #[inline(always)]
     fn find(&self, stream: Stream) -> Result<&'static Queue> {
         if stream.is_default() {
             return Ok(self.default);
@@ -104,26 +105,31 @@ impl Device {
     }
 
     /// The queue of a stream, locked while it is the stream's.
-    #[inline]
     fn lock(&self, stream: Stream) -> Result<(&'static Queue, Held<'static>)> {
         let queue = self.find(stream)?;
+        Ok((queue, self.lock_found(stream, queue)?))
+    }
+
+    /// Locks the queue that was found for a stream, while it is the stream's.
+    #[inline(always)]
+    fn lock_found(&self, stream: Stream, queue: &'static Queue) -> Result<Held<'static>> {
         loop {
             let guard = queue.ring.lock();
             if stream.is_default() {
-                return Ok((queue, guard));
+                return Ok(guard);
             }
             if !queue.identity.is(Handle::from_stream(stream).generation) {
                 return Err(self.unknown(stream));
             }
             if !queue.identity.is_blocking() {
-                return Ok((queue, guard));
+                return Ok(guard);
             }
             // Of two threads that enqueue here and on the default stream at one time, one has to come after the
             // other (S2): either that one finds this queue in the list and waits for this lock, or its lock
             // is seen here.
             self.active.note(queue);
             if !self.default.ring.is_locked() {
-                return Ok((queue, guard));
+                return Ok(guard);
             }
             drop(guard);
             self.default.ring.settled_tail();
@@ -203,7 +209,9 @@ impl Device {
     /// Waits for all work that the stream has now; see `for_each_pending`.
     ///
     /// # Errors
-    /// `INVALID_HANDLE` for what is no stream of this device; `NOT_PERMITTED` in a host function.
+    /// `INVALID_HANDLE` for what is no stream of this device; `NOT_PERMITTED` in a host function, where
+    /// there is something to wait for.
+    #[inline]
     pub fn synchronize(&self, stream: Stream) -> Result<()> {
         let mut first = None;
         let mut others = Vec::new();
@@ -211,11 +219,12 @@ impl Device {
             None => first = Some(position),
             Some(_) => others.push(position),
         })?;
-        host_call::check_may_wait("stream_synchronize")?;
         if let Some(first) = first {
+            host_call::check_may_wait("stream_synchronize")?;
             first.wait();
             others.iter().for_each(Position::wait);
         }
+        self.find(stream).inspect(|queue| queue.ring.waited()).ok();
         Ok(())
     }
 
@@ -272,7 +281,7 @@ impl Device {
     }
 
     /// Something is about to be put on a queue.
-    #[inline]
+    #[inline(always)]
     fn note(&self, queue: &'static Queue) {
         if !self.is_default(queue) {
             self.active.note(queue);
@@ -328,7 +337,21 @@ impl Device {
     /// # Errors
     /// `INVALID_HANDLE` for what is no stream or no event of this device; as `enqueue` where the
     /// event needs a place in the queue. Then the event stays as it was.
+    #[inline]
     pub fn record_event(&self, event: Event, stream: Stream) -> Result<()> {
+        let queue = self.find(stream)?;
+        let at = Position::end_of(queue);
+        // A point that is passed is that for whoever asks, so it takes no lock to name it.
+        let is_passed = !self.is_default(queue)
+            && at.is_reached()
+            && (!queue.identity.is_blocking() || self.default.is_idle());
+        if is_passed && self.events.record_passed(self.ordinal, event, at) {
+            return Ok(());
+        }
+        self.record_in_order(event, stream)
+    }
+
+    fn record_in_order(&self, event: Event, stream: Stream) -> Result<()> {
         loop {
             let (queue, mut guard) = self.lock(stream)?;
             let (entry, found) = self.events.find(self.ordinal, event)?;
@@ -375,6 +398,29 @@ impl Device {
         Ok(())
     }
 
+    /// Does short work of the stream at once, when nothing is pending that it would have to wait for;
+    /// whether it did. The stream is locked meanwhile, so the work needs no number. `surely`: whether it
+    /// matters, so that no guess will do.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` for what is no stream of this device.
+    #[inline(always)]
+    pub fn do_at_once(&self, stream: Stream, surely: bool, work: impl FnOnce()) -> Result<bool> {
+        let queue = self.find(stream)?;
+        // Without the lock, which whoever enqueues behind pending work takes once anyway.
+        if if surely { !queue.is_idle() } else { queue.is_busy() } {
+            return Ok(false);
+        }
+        let guard = self.lock_found(stream, queue)?;
+        if !self.may_run_at_once(queue, &guard) {
+            return Ok(false);
+        }
+        self.note(queue);
+        work();
+        drop(guard);
+        Ok(true)
+    }
+
     /// The right to do work on the stream at once, when nothing is pending that it would have to
     /// wait for.
     ///
@@ -386,38 +432,15 @@ impl Device {
             return Ok(None);
         }
         self.note(queue);
-        Ok(Some(Device::claim_next(queue, &mut guard)))
-    }
-
-    /// Claims the next number of a queue that is idle and locked.
-    fn claim_next(queue: &'static Queue, guard: &mut Held<'_>) -> Claim {
         // Whoever has the claim of an idle queue finds nothing to do, and gives it back.
         while !queue.claim.try_claim() {
             std::thread::yield_now();
         }
-        Claim { queue, number: guard.take_number() }
-    }
-
-    /// What a synchronous copy has to wait for, and its place beside the streams: a stream of its own
-    /// with this one piece of work, so that a free, the default stream and whoever waits for the device see it.
-    ///
-    /// # Errors
-    /// `OUT_OF_MEMORY` when there are `SLOTS` streams already.
-    pub fn claim_apart(&self) -> Result<(Vec<Position>, Claim)> {
-        let (queue, _) = self.slots.take(true)?;
-        let mut before = Vec::new();
-        self.for_each_pending(Stream::DEFAULT, |position| before.push(position))?;
-        let mut guard = queue.ring.lock();
-        self.note(queue);
-        let claim = Device::claim_next(queue, &mut guard);
-        // Not before: whoever finds a queue draining and idle takes the claim to retire it.
-        queue.identity.drain();
-        drop(guard);
-        Ok((before, claim))
+        Ok(Some(Claim { queue, number: guard.take_number() }))
     }
 
     /// Whether all that the next work on a locked queue would come after is done.
-    #[inline]
+    #[inline(always)]
     fn may_run_at_once(&self, queue: &'static Queue, guard: &Held<'_>) -> bool {
         if queue.progress.completed() < guard.number() {
             return false;
@@ -501,5 +524,6 @@ impl Device {
     pub fn forget_threads(&self) {
         self.active.forget();
         self.slots.forget();
+        self.events.forget_writers();
     }
 }

@@ -55,6 +55,7 @@ impl Engine {
     }
 
     /// How many devices there are.
+    #[inline]
     pub fn device_count(&self) -> i32 {
         self.devices.len() as i32
     }
@@ -63,13 +64,16 @@ impl Engine {
     ///
     /// # Errors
     /// `INVALID_DEVICE` for a number that is none.
+    #[inline(always)]
     pub fn device(&'static self, ordinal: Ordinal) -> Result<&'static Device> {
-        usize::try_from(ordinal).ok().and_then(|index| self.devices.get(index)).ok_or_else(|| {
-            Error::new(
-                Status::InvalidDevice,
-                format!("CPU device {ordinal} of {}", self.device_count()),
-            )
-        })
+        // A negative number is beyond every index too.
+        self.devices.get(ordinal as usize).ok_or_else(|| self.no_device(ordinal))
+    }
+
+    #[cold]
+    fn no_device(&self, ordinal: Ordinal) -> Error {
+        let message = format!("CPU device {ordinal} of {}", self.device_count());
+        Error::new(Status::InvalidDevice, message)
     }
 
     /// Allocates; 0 bytes are NULL (M1).

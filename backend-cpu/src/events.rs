@@ -1,8 +1,8 @@
 //! An event: the point in a stream where it was recorded last, and the time at which that was reached.
 //!
-//! Rules: whoever changes an event has made its version odd, and holds a lock that a fork carries over
-//! (the list of free slots, or the ring of the stream that it is recorded on), so a fork never finds
-//! one half written; whoever asks takes no lock. The slots are never freed, so a mark that comes
+//! Rules: whoever changes an event has made its version odd; whoever asks takes no lock. Who gives an event
+//! away or destroys it holds the lock of the list of free slots, which a fork carries over, so in the child
+//! of a fork only a record can be half written: it counts as not made. The slots are never freed, so a mark that comes
 //! late, after its event was recorded anew or destroyed, finds a slot that has gone on and changes
 //! nothing.
 
@@ -130,6 +130,16 @@ impl EventSlot {
         let result = change(self);
         self.version.store(version + 2, Release);
         result
+    }
+
+    /// In the child of a fork, with no other thread: a record that was half made was not made.
+    fn forget_writer(&self) {
+        let version = self.version.load(Relaxed);
+        if !version.is_multiple_of(2) {
+            self.queue.store(null_mut(), Relaxed);
+            self.time.store(0, Relaxed);
+            self.version.store(version + 1, Release);
+        }
     }
 
     /// The number of a new mark.
@@ -288,7 +298,7 @@ impl Events {
         if is_removed { Ok(()) } else { Err(unknown(device, event)) }
     }
 
-    /// Puts an event at a point of a stream, whose ring the caller has locked.
+    /// Puts an event at a point of a stream.
     ///
     /// # Errors
     /// `INVALID_HANDLE` for what is no event of this device.
@@ -310,6 +320,21 @@ impl Events {
             is_recorded
         });
         if is_recorded { Ok(()) } else { Err(unknown(device, event)) }
+    }
+
+    /// Puts an event that takes no time at a point that was passed; `false` where it could not, and
+    /// nothing was changed.
+    #[inline]
+    pub fn record_passed(&self, device: Ordinal, event: Event, at: Position) -> bool {
+        let Some(slot) = self.slot(Handle::from_event(event).slot) else { return false };
+        slot.change(|slot| {
+            let is_timed = EventFlags(slot.flags.load(Relaxed)).contains(EventFlags::TIMING);
+            let is_recorded = !is_timed && slot.is_of(device, event);
+            if is_recorded {
+                slot.record(at, &Timing::None);
+            }
+            is_recorded
+        })
     }
 
     /// The event and what it is now.
@@ -335,6 +360,12 @@ impl Events {
     pub unsafe fn release(&self) {
         // SAFETY: by the contract above.
         unsafe { self.free.release() };
+    }
+
+    /// In the child of a fork: who was recording an event is not there.
+    pub fn forget_writers(&self) {
+        let slots = 0..self.free.lock().next;
+        slots.filter_map(|index| self.slot(index)).for_each(EventSlot::forget_writer);
     }
 }
 

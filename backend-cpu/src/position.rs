@@ -19,10 +19,11 @@ impl Position {
         Position { queue, number: queue.ring.tail() }
     }
 
-    /// The same, while it is not reached.
+    /// The same, while it is not reached. What a thread just does at once, under the lock, is waited for:
+    /// so the caller holds no lock that one who puts work on this queue may wait for.
     #[inline]
     pub fn pending(queue: &'static Queue) -> Option<Position> {
-        let position = Position::end_of(queue);
+        let position = Position { queue, number: queue.ring.tail_at_rest() };
         if position.is_reached() { None } else { Some(position) }
     }
 

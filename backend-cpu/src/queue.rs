@@ -95,6 +95,12 @@ impl Queue {
         self.progress.completed() >= tail
     }
 
+    /// Whether work is pending, at a guess: see `ring`.
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        self.ring.is_busy(|| self.progress.completed())
+    }
+
     /// Whether there is work that is not done, for who may have to see to it: see `ring`.
     pub fn has_work(&self) -> bool {
         self.ring.settled_tail() > self.progress.completed()

@@ -9,6 +9,7 @@
 //! | `tail`, lowest bit | a thread is putting records in | who takes the lock; the same when it unlocks |
 //! | `buffer` | the cells; null before the first record | the holder of the lock |
 //! | `own` | see [`Own`] | the holder of the lock |
+//! | `busy_until` | up to this number those who put in take it that what is before them is not done; a guess | those who put in; who has waited for all of it: to 0 |
 //!
 //! The lock is taken by a read-modify-write of `tail`, and [`Ring::settled_tail`] is one too. Who
 //! takes away a flag that those who put in look at (under the lock), and then asks for the settled
@@ -67,6 +68,7 @@ pub struct Ring<T> {
     buffer: AtomicPtr<Buffer<T>>,
     own: Cell<Own<T>>,
     limit: u64,
+    busy_until: AtomicU64,
 }
 
 // SAFETY: records go from one thread to another; cells and `own` are used as the table says.
@@ -88,6 +90,32 @@ impl<T> Ring<T> {
             buffer: AtomicPtr::new(null_mut()),
             own: Cell::new(Own { freed: 0, old: Vec::new() }),
             limit,
+            busy_until: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether work is pending, at a guess: who puts in one after the other looks now and then only how far
+    /// the other side is, which would take that side's cache line away each time. Right whenever it says
+    /// no, and after [`Ring::waited`].
+    #[inline]
+    pub fn is_busy(&self, completed: impl Fn() -> u64) -> bool {
+        let tail = self.tail();
+        if tail < self.busy_until.load(Ordering::Relaxed) {
+            return true;
+        }
+        let completed = completed();
+        if completed < tail {
+            // Half of it will be there for a while.
+            self.busy_until.store(tail + (tail - completed) / 2, Ordering::Relaxed);
+        }
+        completed < tail
+    }
+
+    /// Somebody has seen that all work is done.
+    #[inline]
+    pub fn waited(&self) {
+        if self.busy_until.load(Ordering::Relaxed) != 0 {
+            self.busy_until.store(0, Ordering::Relaxed);
         }
     }
 
@@ -95,6 +123,13 @@ impl<T> Ring<T> {
     #[inline]
     pub fn tail(&self) -> u64 {
         self.tail.load(Ordering::Acquire) >> 1
+    }
+
+    /// The same, once whoever is putting records in, or does work under the lock, has done so.
+    #[inline]
+    pub fn tail_at_rest(&self) -> u64 {
+        let word = self.tail.load(Ordering::Acquire);
+        if word & LOCKED == 0 { word >> 1 } else { self.settled_tail() }
     }
 
     /// Whether a thread is putting records in.

@@ -2,7 +2,7 @@
 //!
 //! Rule: which of the three is decided in `cpu`, for every shape alike.
 
-use crate::command::{Command, Copy};
+use crate::command::{Command, Copy, LONG};
 use crate::pool::Pool;
 use crate::staging::Staging;
 
@@ -19,6 +19,12 @@ pub trait Transfer {
 
     /// How many bytes it moves.
     fn bytes(&self) -> usize;
+
+    /// Whether it is done in a moment.
+    #[inline]
+    fn is_short(&self) -> bool {
+        false
+    }
 
     /// The copy with what the sources are now, or `None` where that would go beyond the bound.
     ///
@@ -42,6 +48,11 @@ impl Transfer for Copy {
     #[inline]
     fn bytes(&self) -> usize {
         self.size
+    }
+
+    #[inline]
+    fn is_short(&self) -> bool {
+        self.size <= LONG
     }
 
     unsafe fn staged(&mut self, staging: &'static Staging) -> Option<Command> {

@@ -275,6 +275,22 @@ pub trait RuntimeApi: Send + Sync {
         Err(not_supported("stream_wait_event"))
     }
 
+    /// Whether handles of streams and events are numbers that every method checks itself, whatever their
+    /// bits. Such a backend may be called with a stream or an event that is none, or that another thread is
+    /// just destroying, so nothing is kept alive around a call. Not so by default.
+    #[inline]
+    fn checks_handles(&self) -> bool {
+        false
+    }
+
+    /// The device that the bits of a stream's handle name, whether there is such a stream or not; only from
+    /// a backend that [checks them](RuntimeApi::checks_handles), and not for the default stream.
+    #[inline]
+    fn device_in_handle(&self, stream: Stream) -> Option<Ordinal> {
+        let _ = stream;
+        None
+    }
+
     /// Whether the event was reached; never recorded counts as reached (V1). Never waits.
     ///
     /// # Safety

@@ -175,15 +175,7 @@ impl Pattern {
     ///
     /// # Errors
     /// `INVALID_VALUE` when there are not 1, 2, 4, 8 or 16.
-    #[inline]
     pub fn new(from: &[u8]) -> Result<Pattern> {
-        match from {
-            [byte] => Ok(Pattern { bytes: [*byte; 16], size: 1 }),
-            _ => Pattern::repeat(from),
-        }
-    }
-
-    fn repeat(from: &[u8]) -> Result<Pattern> {
         if !matches!(from.len(), 1 | 2 | 4 | 8 | 16) {
             let message = format!("a pattern has 1, 2, 4, 8 or 16 bytes, not {}", from.len());
             return Err(Error::new(Status::InvalidValue, message));
@@ -195,12 +187,20 @@ impl Pattern {
         Ok(Pattern { bytes, size: from.len() })
     }
 
+    /// A pattern of one byte.
+    #[inline]
+    pub const fn of_byte(byte: u8) -> Pattern {
+        Pattern { bytes: [byte; 16], size: 1 }
+    }
+
     /// The pattern, repeated to 16 bytes.
+    #[inline]
     pub fn repeated(&self) -> [u8; 16] {
         self.bytes
     }
 
     /// The pattern itself.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.size]
     }

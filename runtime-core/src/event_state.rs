@@ -20,7 +20,7 @@
 //! generation, in one step; so nobody comes in after `remove`, and whoever takes `users` of an empty
 //! slot to zero is the last: it destroys the native event and frees the slot.
 
-use crate::atomic::{AtomicU64, Ordering};
+use crate::atomic::{AtomicU64, Ordering, fence};
 
 const EMPTY: u64 = 0;
 const READY: u64 = 1;
@@ -82,7 +82,30 @@ impl EventState {
         is_alive(state, generation).then_some(state & PHASE == READY)
     }
 
+    /// What the slot holds may be written from now on: it is empty, and the caller's. Whoever sees what
+    /// is written sees it emptied too ([`EventState::is_still`]).
+    pub fn open(&self) {
+        fence(Ordering::Release);
+    }
+
+    /// The present state, for a call that does not come in; what was read of the slot since belongs to the
+    /// event if [`EventState::is_still`] says so.
+    #[inline]
+    pub fn look(&self, generation: u32) -> Option<Snapshot> {
+        let state = self.0.load(Ordering::Acquire);
+        is_alive(state, generation).then_some(Snapshot(state))
+    }
+
+    /// Whether what was read since `found` belongs to the event that was there then.
+    #[inline]
+    pub fn is_still(&self, found: Snapshot) -> bool {
+        fence(Ordering::Acquire);
+        let generation = (found.0 >> GENERATION_SHIFT) as u32;
+        is_alive(self.0.load(Ordering::Relaxed), generation)
+    }
+
     /// Comes in; [`EventState::leave`] ends it.
+    #[inline]
     pub fn enter(&self, generation: u32) -> Result<Snapshot, Refusal> {
         self.come_in(generation, |state| state + USER)
     }
@@ -109,9 +132,9 @@ impl EventState {
         }
     }
 
-    /// Notes a new record.
-    pub fn recorded(&self) {
-        self.update(|state| {
+    /// Notes a new record of the event that `found` saw.
+    pub fn recorded(&self, found: Snapshot) {
+        self.update(found, |state| {
             let record = match (state & RECORD).wrapping_add(RECORD_ONE) & RECORD {
                 0 => RECORD_ONE,
                 next => next,
@@ -122,20 +145,22 @@ impl EventState {
 
     /// Notes that the record which `found` saw was reached; a newer one stays pending.
     pub fn reached(&self, found: Snapshot) {
-        self.update(|state| {
+        self.update(found, |state| {
             let same = state & (RECORD | PHASE) == found.0 & (RECORD | PHASE);
             (same && state & PHASE == PENDING).then_some(state & !PHASE | READY)
         });
     }
 
     /// Changes the state unless the event was removed meanwhile.
-    fn update(&self, to: impl Fn(u64) -> Option<u64>) {
-        let alive = |state: u64| if state & PHASE == EMPTY { None } else { to(state) };
+    fn update(&self, found: Snapshot, to: impl Fn(u64) -> Option<u64>) {
+        let generation = (found.0 >> GENERATION_SHIFT) as u32;
+        let alive = |state: u64| if is_alive(state, generation) { to(state) } else { None };
         // Nothing to be done when it was removed, or a newer record is there.
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, alive);
     }
 
     /// Goes out; whether this was the last call inside a removed event, and so destroys it.
+    #[inline]
     pub fn leave(&self) -> bool {
         let before = self.0.fetch_sub(USER, Ordering::AcqRel);
         before & USERS == USER && before & PHASE == EMPTY
@@ -151,6 +176,11 @@ impl Snapshot {
     /// Whether it was known to be reached, or never recorded.
     pub fn is_ready(self) -> bool {
         self.0 & PHASE == READY
+    }
+
+    /// Whether it was recorded and not known to be reached.
+    pub fn is_pending(self) -> bool {
+        self.0 & PHASE == PENDING
     }
 }
 

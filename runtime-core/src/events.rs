@@ -47,6 +47,8 @@ struct FreeSlots {
 pub struct Entered<'a> {
     slot: &'a Slot,
     index: u32,
+    /// Whether it stays alive meanwhile.
+    is_kept: bool,
     /// The device it was made on.
     pub device: Ordinal,
     /// How it was made.
@@ -81,6 +83,7 @@ impl EventTable {
     pub fn insert(&self, device: Ordinal, flags: EventFlags, native: Event) -> Result<Event> {
         let index = self.free_slot()?;
         let slot = self.slot(index).expect("a free slot has its chunk");
+        slot.state.open();
         slot.device.store(device, Ordering::Relaxed);
         slot.flags.store(flags.0, Ordering::Relaxed);
         slot.native.store(native.0, Ordering::Relaxed);
@@ -141,6 +144,23 @@ impl EventTable {
         slot.state.is_known_reached(generation).ok_or_else(|| unknown(event))
     }
 
+    /// The event, which another thread may destroy meanwhile: for a backend that checks its handles, and
+    /// that is asked each time whether an event was reached, so that this is not remembered.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` for a handle that is none.
+    #[inline]
+    pub fn look(&self, event: Event) -> Result<Entered<'_>> {
+        let (slot, index, generation) = self.find(event)?;
+        if let Some(snapshot) = slot.state.look(generation) {
+            let entered = Entered::new(slot, index, snapshot, false);
+            if slot.state.is_still(snapshot) {
+                return Ok(entered);
+            }
+        }
+        Err(unknown(event))
+    }
+
     /// The event, kept alive until the result is given to [`Entered::leave`].
     ///
     /// # Errors
@@ -170,14 +190,7 @@ impl EventTable {
                 "4095 calls are inside this event; no more can come in",
             ),
         })?;
-        Ok(Entered {
-            slot,
-            index,
-            device: slot.device.load(Ordering::Relaxed),
-            flags: EventFlags(slot.flags.load(Ordering::Relaxed)),
-            native: Event(slot.native.load(Ordering::Relaxed)),
-            snapshot,
-        })
+        Ok(Entered::new(slot, index, snapshot, true))
     }
 
     /// Frees the slot of an event that its last user destroyed natively.
@@ -195,7 +208,20 @@ impl Default for EventTable {
     }
 }
 
-impl Entered<'_> {
+impl<'a> Entered<'a> {
+    #[inline]
+    fn new(slot: &'a Slot, index: u32, snapshot: Snapshot, is_kept: bool) -> Entered<'a> {
+        Entered {
+            slot,
+            index,
+            is_kept,
+            device: slot.device.load(Ordering::Relaxed),
+            flags: EventFlags(slot.flags.load(Ordering::Relaxed)),
+            native: Event(slot.native.load(Ordering::Relaxed)),
+            snapshot,
+        }
+    }
+
     /// Whether it was ever recorded.
     pub fn was_recorded(&self) -> bool {
         self.snapshot.was_recorded()
@@ -207,19 +233,27 @@ impl Entered<'_> {
     }
 
     /// Notes that the backend recorded it.
+    #[inline]
     pub fn recorded(&self) {
-        self.slot.state.recorded();
+        // Where it is not remembered that an event was reached, one record is as good as another.
+        if self.is_kept || !self.snapshot.is_pending() {
+            self.slot.state.recorded(self.snapshot);
+        }
     }
 
     /// Notes that the record which this call found was reached; a newer one stays pending.
+    #[inline]
     pub fn reached(&self) {
-        self.slot.state.reached(self.snapshot);
+        if self.is_kept {
+            self.slot.state.reached(self.snapshot);
+        }
     }
 
     /// Ends the call. When it was the last one inside a removed event, the caller destroys the native
     /// event and then gives the index to [`EventTable::emptied`].
+    #[inline]
     pub fn leave(self) -> Option<(Doomed, u32)> {
-        let is_last = self.slot.state.leave();
+        let is_last = self.is_kept && self.slot.state.leave();
         is_last.then_some((Doomed { device: self.device, native: self.native }, self.index))
     }
 }

@@ -1,17 +1,23 @@
 //! Users' functions that run inside a stream (contract H1).
 //!
 //! Rule: the runtime knows on which threads one is running, so a blocking call from inside is an
-//! error instead of a stream that waits for itself.
+//! error instead of a stream that waits for itself. While none is running anywhere, which a thread inside
+//! one sees to itself, asking is one load.
 
 use crate::api::HostFunction;
 use crate::error::{Error, Result};
 use crate::status::Status;
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
+
+/// How many threads are inside, so that a thread which is sees at least 1. Read on the way of every wait,
+/// where a thread's own variable costs more than all else.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 /// A user's function with its argument, on its way through a backend.
 pub struct Call {
@@ -41,10 +47,14 @@ impl Call {
     pub unsafe extern "C" fn run(packed: *mut c_void) {
         // SAFETY: by the contract above it is a box that nobody else owns.
         let call = unsafe { Box::from_raw(packed.cast::<Call>()) };
+        RUNNING.fetch_add(1, Ordering::Relaxed);
         let outer = INSIDE.replace(true);
         // SAFETY: whoever launched it allowed this call, from any thread, once.
         unsafe { (call.function)(call.data) };
-        INSIDE.set(outer);
+        // In the child of a fork that the function did, `forget` has taken it back.
+        if INSIDE.replace(outer) {
+            RUNNING.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -52,12 +62,13 @@ impl Call {
 /// is not there to wait for.
 pub fn forget() {
     INSIDE.set(false);
+    RUNNING.store(0, Ordering::Relaxed);
 }
 
 /// Refuses a call that waits, inside a host function.
 #[inline]
 pub fn may_block() -> Result<()> {
-    if INSIDE.get() { Err(refusal()) } else { Ok(()) }
+    if RUNNING.load(Ordering::Relaxed) != 0 && INSIDE.get() { Err(refusal()) } else { Ok(()) }
 }
 
 #[cold]

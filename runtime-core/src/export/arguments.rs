@@ -58,7 +58,21 @@ pub(super) fn known_event(flags: EventFlags) -> Result<EventFlags> {
 ///
 /// # Safety
 /// - `from` is NULL or has `size` readable bytes.
+#[inline(always)]
 pub(super) unsafe fn read_pattern(from: *const c_void, size: u32) -> Result<Pattern> {
+    if size == 1 && !from.is_null() {
+        // The commonest pattern by a short way: it stays in registers.
+        // SAFETY: not NULL, and a byte is readable.
+        return Ok(Pattern::of_byte(unsafe { from.cast::<u8>().read() }));
+    }
+    // SAFETY: by the contract above.
+    unsafe { read_longer_pattern(from, size) }
+}
+
+/// # Safety
+/// - As for `read_pattern`.
+#[cold]
+unsafe fn read_longer_pattern(from: *const c_void, size: u32) -> Result<Pattern> {
     if from.is_null() {
         return Err(null_argument("pattern"));
     }

@@ -16,20 +16,26 @@ impl<B: RuntimeApi> Managed<B> {
         })
     }
 
-    /// Runs a call inside an event that stays alive meanwhile, and destroys the event natively at the
-    /// end when another thread removed it.
+    /// Runs a call inside an event that stays alive meanwhile, where that is needed, and destroys the event
+    /// natively at the end when another thread removed it.
+    #[inline]
     pub(super) fn in_event<T>(
         &self,
         event: Event,
         call: impl FnOnce(&Entered<'_>) -> Result<T>,
     ) -> Result<T> {
-        let entered = self.events.enter(event)?;
+        let entered = if self.backend.checks_handles() {
+            self.events.look(event)?
+        } else {
+            self.events.enter(event)?
+        };
         let result = call(&entered);
         // The remover's call has returned; there is nobody to report a failure to.
         let _ = self.leave_event(entered);
         result
     }
 
+    #[inline]
     fn leave_event(&self, entered: Entered<'_>) -> Result<()> {
         let Some((doomed, index)) = entered.leave() else { return Ok(()) };
         // SAFETY: it is out of the table, and this was the last call inside it.
@@ -47,7 +53,7 @@ impl<B: RuntimeApi> Managed<B> {
 
     pub(super) fn record(&self, device: Ordinal, event: Event, stream: Stream) -> Result<()> {
         self.may_enqueue()?;
-        let entered = self.enter(device, stream)?;
+        let entered = self.pass(device, stream)?;
         let device = entered.device;
         self.in_event(event, |call| {
             if call.device != device {
@@ -72,12 +78,14 @@ impl<B: RuntimeApi> Managed<B> {
         event: Event,
     ) -> Result<()> {
         self.may_enqueue()?;
-        let entered = self.enter(device, stream)?;
+        let entered = self.pass(device, stream)?;
         let device = entered.device;
         self.check_device(device)?;
         self.in_event(event, |call| {
             if call.is_ready() {
-                return Ok(());
+                // The backend is not asked, so it has not seen whether there is such a stream.
+                let is_default = stream.is_default();
+                return if is_default { Ok(()) } else { self.streams.device_of(stream).map(drop) };
             }
             // SAFETY: both are alive while they are entered, and the event was recorded.
             self.on(device, |backend| unsafe {

@@ -131,6 +131,26 @@ impl<B: RuntimeApi> Managed<B> {
         Ok(Entered { managed: self, device: held.device(), stream: Some(held) })
     }
 
+    /// [`Managed::enter`] for a call that goes to the backend with the stream, and needs nothing of it here but
+    /// its device: where the backend checks its streams, nothing is looked up and nothing kept alive.
+    #[inline]
+    fn pass(&self, device: Ordinal, stream: Stream) -> Result<Entered<'_, B>> {
+        match self.backend.device_in_handle(stream) {
+            Some(device) => Ok(Entered { managed: self, device, stream: None }),
+            None => self.enter(device, stream),
+        }
+    }
+
+    /// [`Managed::pass`] for a stream that is found where one looks first, as most are.
+    #[inline(always)]
+    fn pass_at_sight(&self, stream: Stream) -> Option<Entered<'_, B>> {
+        if let Some(device) = self.backend.device_in_handle(stream) {
+            return Some(Entered { managed: self, device, stream: None });
+        }
+        let held = self.streams.enter_at_sight(stream)?;
+        Some(Entered { managed: self, device: held.device(), stream: Some(held) })
+    }
+
     /// Destroys a stream natively that was destroyed while others used it; the last of them does.
     #[cold]
     fn destroy_late(&self, doomed: Doomed<'_>) {
@@ -312,10 +332,11 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         })
     }
 
+    #[inline]
     unsafe fn stream_synchronize(&self, device: Ordinal, stream: Stream) -> Result<()> {
         host_function::may_block()?;
-        let entered = self.enter(device, stream)?;
-        // SAFETY: `entered` keeps the stream alive, and it is on this device.
+        let entered = self.pass(device, stream)?;
+        // SAFETY: `entered` keeps the stream alive where the backend needs that, and it is on this device.
         self.on(entered.device, |backend| unsafe {
             backend.stream_synchronize(entered.device, stream)
         })
@@ -405,13 +426,12 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         // The commonest call has a way of its own, which is short: the driver has had the caches since
         // the last call, so what an enqueue costs here is how much code and how many tables it reads.
         if !self.launch_blocking
-            && let Some(held) = self.streams.enter_at_sight(stream)
+            && let Some(entered) = self.pass_at_sight(stream)
         {
-            let device = held.device();
-            let entered = Entered { managed: self, device, stream: Some(held) };
+            let device = entered.device;
             if let Some(flags) = self.rules(device).plan_at_sight(request) {
                 // SAFETY: both ranges lie in live blocks of this backend and do not overlap; that they live
-                // until the stream has passed is the caller's promise. `entered` keeps the stream alive.
+                // until the stream has passed is the caller's promise. `entered` is the stream's.
                 return entered.on(|backend| unsafe {
                     backend.memcpy_async(device, dst, src, size, kind, stream, flags)
                 });
@@ -437,8 +457,8 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
 
     unsafe fn stream_query(&self, device: Ordinal, stream: Stream) -> Result<bool> {
         self.require(Capabilities::STREAM_QUERY, "stream_query")?;
-        let entered = self.enter(device, stream)?;
-        // SAFETY: `entered` keeps the stream alive, and it is on this device.
+        let entered = self.pass(device, stream)?;
+        // SAFETY: `entered` keeps the stream alive where the backend needs that, and it is on this device.
         self.on(entered.device, |backend| unsafe { backend.stream_query(entered.device, stream) })
     }
 
@@ -451,10 +471,10 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
     ) -> Result<()> {
         self.require(Capabilities::HOST_FUNCTIONS, "launch_host_function")?;
         self.may_enqueue()?;
-        let entered = self.enter(device, stream)?;
+        let entered = self.pass(device, stream)?;
         let device = entered.device;
         let packed = Call::pack(function, data);
-        // SAFETY: `entered` keeps the stream alive, and it is on this device; `Call::run` with this
+        // SAFETY: `entered` is the stream's, which is on this device; `Call::run` with this
         // argument is what the caller allowed.
         let launched = self.on(device, |backend| unsafe {
             backend.launch_host_function(device, stream, Call::run, packed)
@@ -699,6 +719,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
 
     // Fills and other copies: see `managed/copies`.
 
+    #[inline]
     unsafe fn memset_async(
         &self,
         device: Ordinal,
@@ -710,12 +731,11 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
         // As in `memcpy_async`: a short way for the commonest call.
         if !self.launch_blocking
             && self.has(Capabilities::FILL)
-            && let Some(held) = self.streams.enter_at_sight(stream)
+            && let Some(entered) = self.pass_at_sight(stream)
         {
-            let device = held.device();
-            let entered = Entered { managed: self, device, stream: Some(held) };
+            let device = entered.device;
             if self.is_plain_fill(dst, pattern, size) {
-                // SAFETY: the range is device memory of this backend; `entered` keeps the stream alive.
+                // SAFETY: the range is device memory of this backend; `entered` is the stream's.
                 return entered.on(|backend| unsafe {
                     backend.memset_async(device, dst, pattern.shortest(), size, stream)
                 });

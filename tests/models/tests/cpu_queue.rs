@@ -4,6 +4,7 @@
 //! What `queue`, `runner` and `slots` do with the words is repeated here in a few lines, since those files
 //! are about commands and threads too.
 
+use llaisys_models::atomic::Cell;
 use llaisys_models::claim::Claim;
 use llaisys_models::identity::Identity;
 use llaisys_models::progress::{Link, Progress};
@@ -33,6 +34,8 @@ struct Queue {
     entries: AtomicU64,
     /// How often the slot became vacant.
     vacated: AtomicU64,
+    /// What work touches: loom finds two threads that do at one time.
+    memory: Cell<u64>,
 }
 
 impl Queue {
@@ -47,6 +50,7 @@ impl Queue {
             ran: AtomicU64::new(0),
             entries: AtomicU64::new(0),
             vacated: AtomicU64::new(0),
+            memory: Cell::new(0),
         }));
         queue.link.belongs_to(queue);
         queue
@@ -65,6 +69,45 @@ impl Queue {
         }
     }
 
+    /// Work on the memory that all work of the queue is on.
+    fn touch(&self) {
+        // SAFETY: whoever runs work of the queue is alone; that is what is tested.
+        self.memory.with_mut(|memory| unsafe { *memory += 1 });
+    }
+
+    /// Enqueues for a stream of this generation, if the slot is still its.
+    fn enqueue_for(&self, generation: u32, record: u64) -> bool {
+        let mut guard = self.ring.lock();
+        if !self.identity.is(generation) {
+            return false;
+        }
+        assert!(guard.push(record, || self.progress.completed()).is_ok(), "there is room");
+        drop(guard);
+        if !self.claim.is_looked_after() && self.claim.try_queue() {
+            self.push();
+        }
+        true
+    }
+
+    /// Does short work in the calling thread, if the slot is still the stream's and nothing is pending.
+    fn do_at_once(&self, generation: u32) -> bool {
+        let guard = self.ring.lock();
+        if !self.identity.is(generation) || self.progress.completed() < guard.number() {
+            return false;
+        }
+        self.touch();
+        drop(guard);
+        true
+    }
+
+    /// Gives the slot to a new stream, if it is vacant; its list of vacant slots is one count.
+    fn give_again(&self) -> Option<u32> {
+        let take = |vacated: u64| vacated.checked_sub(1);
+        self.vacated.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).ok()?;
+        assert!(!self.has_work(), "given away with work of the old stream");
+        Some(self.identity.give(true))
+    }
+
     fn has_work(&self) -> bool {
         self.ring.settled_tail() > self.progress.completed()
     }
@@ -78,6 +121,7 @@ impl Queue {
             let record = unsafe { self.ring.take(number) };
             let before = self.ran.load(Ordering::Relaxed);
             self.ran.store(before * 10 + record, Ordering::Relaxed);
+            self.touch();
             if self.progress.complete(number) {
                 self.announce();
             }
@@ -293,5 +337,61 @@ fn a_stream_that_is_destroyed_while_it_is_busy_runs_all_and_is_vacant_once() {
         queue.drain();
         assert_eq!(queue.ran.load(Ordering::Relaxed), 1);
         assert_eq!(queue.vacated.load(Ordering::Relaxed), 1, "vacant once");
+    });
+}
+
+#[test]
+fn short_work_that_is_done_at_once_and_work_of_a_worker_are_never_done_at_one_time() {
+    model(3, || {
+        let queue = Queue::leak();
+        let generation = queue.identity.give(true);
+        let enqueuer = thread::spawn(move || {
+            assert!(queue.enqueue_for(generation, 1));
+            queue.work();
+        });
+        let did = queue.do_at_once(generation);
+        enqueuer.join().expect("no panic");
+        queue.drain();
+        // SAFETY: nobody else is left.
+        let touched = queue.memory.with(|memory| unsafe { *memory });
+        assert_eq!(touched, 1 + u64::from(did));
+    });
+}
+
+#[test]
+fn a_slot_that_is_given_away_again_takes_nothing_by_the_old_handle_while_others_hold_it() {
+    model(2, || {
+        let queue = Queue::leak();
+        let old = queue.identity.give(true);
+        let holder = thread::spawn(move || {
+            let done = queue.do_at_once(old);
+            let accepted = queue.enqueue_for(old, 1);
+            queue.work();
+            assert!(done || !accepted, "refused first, and accepted afterwards");
+            accepted
+        });
+        queue.destroy();
+        let new = queue.give_again();
+        if let Some(new) = new {
+            assert_ne!(new, old);
+            assert!(queue.enqueue_for(new, 2), "the new stream takes work");
+        }
+        let accepted = holder.join().expect("no panic");
+        queue.drain();
+        assert!(!queue.identity.is(old) && !queue.do_at_once(old));
+        // What the old stream took was run, and before anything of the new one.
+        let expected = match (accepted, new.is_some()) {
+            (true, true) => 12,
+            (true, false) => 1,
+            (false, true) => 2,
+            (false, false) => 0,
+        };
+        assert_eq!(queue.ran.load(Ordering::Relaxed), expected);
+        let vacant = queue.vacated.load(Ordering::Relaxed);
+        assert_eq!(
+            vacant,
+            u64::from(new.is_none()),
+            "vacant once for each stream that was destroyed"
+        );
     });
 }

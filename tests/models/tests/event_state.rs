@@ -97,9 +97,9 @@ fn a_slot_that_comes_back_is_never_reached_by_the_old_handle() {
                 }
             })
         };
-        if event.state.enter(old).is_ok() {
+        if let Ok(found) = event.state.enter(old) {
             assert_eq!(event.destroyed.load(Ordering::SeqCst), 0, "entered after it was destroyed");
-            event.state.recorded();
+            event.state.recorded(found);
             event.leave();
         }
         let new = destroyer.join().expect("no panic");
@@ -116,16 +116,46 @@ fn an_answer_about_one_record_never_makes_a_later_record_ready() {
     model(|| {
         let event = Event::new();
         let generation = event.state.fill();
-        event.state.recorded();
+        event.state.recorded(event.state.look(generation).expect("alive"));
         let first = event.state.enter(generation).expect("alive");
         let recorder = {
             let event = event.clone();
-            thread::spawn(move || event.state.recorded())
+            thread::spawn(move || event.state.recorded(first))
         };
         // The backend says "reached" about the first record, while a second one is being made.
         event.state.reached(first);
         event.leave();
         recorder.join().expect("no panic");
         assert_eq!(event.state.is_known_reached(generation), Some(false), "the second is pending");
+    });
+}
+
+#[test]
+fn who_only_looks_reads_what_is_of_the_event_and_marks_no_event_that_came_into_its_slot() {
+    model(|| {
+        let event = Event::new();
+        let native = Arc::new(AtomicUsize::new(0));
+        let put = |event: &Event, native: &AtomicUsize, value| {
+            event.state.open();
+            native.store(value, Ordering::Relaxed);
+            event.state.fill()
+        };
+        let old = put(&event, &native, 1);
+        let destroyer = {
+            let (event, native) = (event.clone(), native.clone());
+            thread::spawn(move || {
+                event.destroy(old);
+                put(&event, &native, 2)
+            })
+        };
+        if let Some(found) = event.state.look(old) {
+            let read = native.load(Ordering::Relaxed);
+            if event.state.is_still(found) {
+                assert_eq!(read, 1, "what it read is another event's");
+                event.state.recorded(found);
+            }
+        }
+        let new = destroyer.join().expect("no panic");
+        assert_eq!(event.state.is_known_reached(new), Some(true), "a new event is ready");
     });
 }

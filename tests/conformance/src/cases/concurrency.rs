@@ -229,7 +229,11 @@ fn streams_come_and_go_while_another_thread_waits_for_the_device(
     // For ever: as above.
     leaves_blocks_on_purpose();
     let source = forever(Block::pinned(context, 4096)?);
-    let target = forever(Block::device(context, 4096)?);
+    // One for each thread: what three streams wrote at one time would be a race of this test's.
+    let mut targets = Vec::new();
+    for _ in 0..3 {
+        targets.push(forever(Block::device(context, 4096)?));
+    }
     let working = Arc::new(AtomicUsize::new(3));
     together(5, move |index| {
         if index >= 3 {
@@ -241,7 +245,7 @@ fn streams_come_and_go_while_another_thread_waits_for_the_device(
         }
         let result = (0..rounds).try_for_each(|_| {
             let stream = context.stream()?;
-            let (dst, src) = (target.address(), source.address());
+            let (dst, src) = (targets[index].address(), source.address());
             context.enqueue(dst, src, 4096, MemcpyKind::H2D, stream)?;
             context.destroy(stream)
         });
