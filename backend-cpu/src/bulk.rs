@@ -2,7 +2,7 @@
 //!
 //! | bytes | how |
 //! |---|---|
-//! | up to half of the last cache, and up to [`LEAST_SHARED`] | the C library's `memmove`, `memset`; nothing is faster, and another core would have to fetch what lies in this one's caches |
+//! | up to half of the last cache, within [`LEAST_SHARED`] and [`MOST_ALONE`] | the C library's `memmove`, `memset`; nothing is faster, and another core would have to fetch what lies in this one's caches |
 //! | above | in parts, by as many cores as are free |
 //! | from [`STREAMED`] on | the same, with stores that go past the caches, where the processor has AVX2: what is written would push everything else out, and lines that are overwritten whole need not be read |
 //!
@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicU8, AtomicUsize};
 
 /// Up to so many bytes one core does the work, whatever the caches.
 pub const LEAST_SHARED: usize = 1 << 20;
-/// Above so many bytes several cores share the work where the cache is not known.
-const SHARED: usize = 8 << 20;
+/// Above so many bytes several cores share the work, whatever the caches: a last cache of hundreds of
+/// mebibytes is as far from one core as from another.
+const MOST_ALONE: usize = 4 << 20;
 /// From so many bytes on stores go past the caches.
 pub const STREAMED: usize = 32 << 20;
 /// A part has so many bytes at least, and at most.
@@ -166,7 +167,8 @@ fn shared_above() -> usize {
     match KNOWN.load(Relaxed) {
         0 => {
             let cache = processor::last_level_cache(Path::new("/")) as usize;
-            let above = if cache == 0 { SHARED } else { (cache / 2).max(LEAST_SHARED) };
+            let half = if cache == 0 { MOST_ALONE } else { cache / 2 };
+            let above = half.clamp(LEAST_SHARED, MOST_ALONE);
             KNOWN.store(above, Relaxed);
             above
         }
