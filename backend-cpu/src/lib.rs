@@ -11,8 +11,8 @@
 //! | what is an event? | `events` |
 //! | what is one piece of work? | `command`, with `fill` |
 //! | what shapes do copies have, and what is staged? | `transfer`, with `pitched`, `batch`, `staging` |
-//! | who runs it? | `runner`: workers (`worker`, `pool`, `ready`, `berth`, `lookout`, `thread`) and threads that wait |
-//! | how is much memory moved or filled? | `bulk`, with `crew` |
+//! | who runs it? | `runner`: workers (`worker`, `pool`, `ready`, `berth`, `lookout`, and the core's `thread`) and threads that wait |
+//! | how is much memory moved or filled? | `bulk`, with `crew` and the core's `streaming` |
 //! | what may a host function not do? | `host_call` |
 //! | what does a seed do? | `schedule` |
 //! | where does memory come from, and when does it go back? | `memory`, with `blocks`, `deferred` |
@@ -75,7 +75,6 @@ mod slots;
 mod staging;
 mod strict;
 mod text;
-mod thread;
 mod transfer;
 mod worker;
 

@@ -28,6 +28,10 @@ impl<B: RuntimeApi> Managed<B> {
         let device = entered.device;
         let Some(plan) = self.rules(device).plan(request)? else { return Ok(()) };
         self.may_wait(&plan)?;
+        // SAFETY: the plan is the request's; `entered` keeps the stream alive, and it is on this device.
+        if let Some(staged) = unsafe { self.stage(device, stream, &request, &plan, false) } {
+            return staged;
+        }
         let Request { dst, src, size, .. } = request;
         // SAFETY: the plan checked ranges, kind and overlap as far as the core knows the pointers; for
         // the rest the caller keeps the contract. `entered` keeps the stream alive, and it is on this
