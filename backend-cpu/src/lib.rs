@@ -18,7 +18,7 @@
 //! | where does memory come from, and when does it go back? | `memory`, with `blocks`, `deferred` |
 //! | what if the host must not touch device memory? | `strict`, with `text` |
 //! | what of the user's own memory is known? | `registrations`, with `pages` |
-//! | how much memory may be used? | `budget`, with `cgroup` |
+//! | how much memory may be used? | `budget`, with the core's `cgroup` and `available_memory` |
 //! | what are the devices? | `devices`, with `processor` |
 //! | how does a thread wait? | `signal`, `sleepers`, and the core's `lock`, both on its `futex` |
 //!
@@ -38,7 +38,6 @@ mod blocks;
 mod budget;
 mod bulk;
 mod c_heap;
-mod cgroup;
 mod claim;
 mod command;
 mod configuration;

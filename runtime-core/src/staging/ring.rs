@@ -16,6 +16,8 @@ pub struct Ring {
     memory: *mut c_void,
     slot_size: usize,
     slots: usize,
+    /// How a thread waits for an event.
+    wait: EventFlags,
     lanes: Vec<Lane>,
 }
 
@@ -37,9 +39,11 @@ impl Ring {
         device: Ordinal,
         slots: usize,
         slot_size: usize,
+        sleeps: bool,
     ) -> Result<Ring> {
         let memory = backend.malloc_host(device, slots * slot_size)?;
-        Ok(Ring { backend, device, memory, slot_size, slots, lanes: Vec::new() })
+        let wait = if sleeps { EventFlags::BLOCKING_WAIT } else { EventFlags::NONE };
+        Ok(Ring { backend, device, memory, slot_size, slots, wait, lanes: Vec::new() })
     }
 
     /// Where a slot begins.
@@ -58,7 +62,7 @@ impl Ring {
         // From here on the lane owns what there is of it.
         let mut lane = Lane { device, stream, events: Vec::new() };
         for _ in 0..self.slots {
-            match self.backend.create_event(device, EventFlags::NONE) {
+            match self.backend.create_event(device, self.wait) {
                 Ok(event) => lane.events.push(event),
                 Err(error) => {
                     self.destroy(&lane);

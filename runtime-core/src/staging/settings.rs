@@ -27,6 +27,8 @@ pub struct Settings {
     pub slots: usize,
     /// A thread ends when it has had nothing to do for so long.
     pub idle: Duration,
+    /// Threads sleep while they wait for the device, instead of looking all the time.
+    pub sleeps: bool,
 }
 
 impl Settings {
@@ -52,6 +54,7 @@ impl Settings {
             chunk: 4 << 20,
             slots: 3,
             idle: Duration::from_secs(10),
+            sleeps: false,
         };
         let mode = words.next().unwrap_or_default();
         match mode {
@@ -70,6 +73,7 @@ impl Settings {
                 "threads" => settings.threads = value.clamp(1, LIMIT_OF_THREADS),
                 "chunk" => settings.chunk = value.clamp(PAGE, 64 << 20) / PAGE * PAGE,
                 "slots" => settings.slots = value.clamp(1, 16),
+                "sleep" => settings.sleeps = value != 0,
                 "idle" => settings.idle = Duration::from_millis(value as u64),
                 _ => {}
             }

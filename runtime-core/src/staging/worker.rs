@@ -30,7 +30,7 @@ pub fn run(engine: &'static Engine, device: Ordinal) {
     };
     // Calls are quicker where the thread's native state is that of the device.
     let _a_slower_one_works_too = backend.set_device(device);
-    match Ring::new(backend, device, settings.slots, settings.chunk) {
+    match Ring::new(backend, device, settings.slots, settings.chunk, settings.sleeps) {
         Ok(ring) => Worker::new(engine, backend, settings, ring).work(),
         Err(_) => engine.leave(),
     }
