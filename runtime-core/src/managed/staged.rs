@@ -62,11 +62,21 @@ impl<B: RuntimeApi> Managed<B> {
         match self.on(device, |backend| has_its_turn(backend, device, stream, waits)) {
             Ok(true) => {}
             Ok(false) => return None,
-            Err(error) => return Some(Err(error)),
+            Err(error) => return self.unless_unserved(device, Err(Failure::from(error))),
         }
         // SAFETY: the plan checked the ranges as far as the core knows them, and for the rest the caller
         // keeps the contract. What is before the copy is done.
-        match unsafe { self.staging.copy(device, dst, src, size, plan.kind) } {
+        let outcome = unsafe { self.staging.copy(device, dst, src, size, plan.kind) };
+        self.unless_unserved(device, outcome)
+    }
+
+    /// What came of a copy; `None` when another way may still do it.
+    fn unless_unserved(
+        &self,
+        device: Ordinal,
+        outcome: std::result::Result<(), Failure>,
+    ) -> Option<Result<()>> {
+        match outcome {
             Ok(()) => Some(Ok(())),
             Err(Failure::Unserved) => None,
             Err(Failure::Failed(error)) => Some(Err(self.lost.note(device, error))),
