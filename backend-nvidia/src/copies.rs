@@ -43,8 +43,7 @@ impl Copy {
     /// Has the driver copy in the order of a stream; its code. Not for two sides of host memory.
     ///
     /// # Safety
-    /// - As for `RuntimeApi::memcpy_async`; a context is entered, and `on` is NULL or a live stream of
-    ///   it.
+    /// - As for `RuntimeApi::memcpy_async`; `on` is a live stream, or NULL when a context is entered.
     #[inline]
     pub(crate) unsafe fn enqueue(&self, on: CUstream) -> i32 {
         let (dst, src, size) = (self.dst, self.src, self.size);
@@ -126,6 +125,25 @@ impl Device {
     /// - As for `RuntimeApi::memcpy_async`.
     #[inline]
     pub(crate) unsafe fn copy_async(&self, copy: Copy, stream: Stream) -> Result<()> {
+        if copy.flags == CopyFlags::NONE && !stream.is_default() {
+            // A stream has its context, so none is entered; a driver that wants one all the same refuses,
+            // and then the long way enters it. Where that refuses too, it says why.
+            // SAFETY: the caller vouches for both ranges and the stream.
+            let code = unsafe { copy.enqueue(native(stream)) };
+            if code == SUCCESS {
+                return Ok(());
+            }
+        }
+        // SAFETY: as above.
+        unsafe { self.enter_and_copy(copy, stream) }
+    }
+
+    /// Enqueues a copy of any kind of memory on any stream.
+    ///
+    /// # Safety
+    /// - As for `RuntimeApi::memcpy_async`.
+    #[cold]
+    unsafe fn enter_and_copy(&self, copy: Copy, stream: Stream) -> Result<()> {
         let _entered = self.enter()?;
         if copy.kind == MemcpyKind::H2H {
             // SAFETY: the caller vouches for both ranges and the stream.

@@ -24,6 +24,7 @@ impl Device {
     ///
     /// # Safety
     /// - As for `RuntimeApi::memset_async`.
+    #[inline]
     pub(crate) unsafe fn fill(
         &self,
         dst: *mut c_void,
@@ -31,15 +32,38 @@ impl Device {
         size: usize,
         stream: Stream,
     ) -> Result<()> {
+        if !stream.is_default() {
+            // As for a copy: a stream has its context.
+            // SAFETY: the caller vouches for the range and the stream.
+            let code = unsafe { enqueue(dst, pattern.bytes(), size, native(stream)) };
+            if code == SUCCESS {
+                return Ok(());
+            }
+        }
+        // SAFETY: as above.
+        unsafe { self.enter_and_fill(dst, pattern, size, stream) }
+    }
+
+    /// Enqueues a fill of any device's memory on any stream.
+    ///
+    /// # Safety
+    /// - As for `RuntimeApi::memset_async`.
+    #[cold]
+    unsafe fn enter_and_fill(
+        &self,
+        dst: *mut c_void,
+        pattern: Pattern,
+        size: usize,
+        stream: Stream,
+    ) -> Result<()> {
         let _entered = self.enter()?;
-        let (address, on) = (dst as usize as CUdeviceptr, native(stream));
         // SAFETY: the caller vouches for the range and the stream.
-        let code = unsafe { enqueue(address, pattern.bytes(), size, on) };
+        let code = unsafe { enqueue(dst, pattern.bytes(), size, native(stream)) };
         if code == INVALID_VALUE {
             // SAFETY: as above; the stream is one of the owner's.
             let work = |owner: &Device, there| unsafe { owner.fill(dst, pattern, size, there) };
-            let filled =
-                owner(address).and_then(|owner| two_devices::detour(self, owner, stream, work));
+            let owner = owner(dst as usize as CUdeviceptr);
+            let filled = owner.and_then(|owner| two_devices::detour(self, owner, stream, work));
             if let Some(filled) = filled {
                 return filled;
             }
@@ -52,8 +76,9 @@ impl Device {
 }
 
 /// # Safety
-/// - As for `RuntimeApi::memset_async`; the context of the stream is entered.
-unsafe fn enqueue(to: CUdeviceptr, pattern: &[u8], size: usize, on: CUstream) -> i32 {
+/// - As for `RuntimeApi::memset_async`; `on` is a live stream, or NULL when a context is entered.
+unsafe fn enqueue(dst: *mut c_void, pattern: &[u8], size: usize, on: CUstream) -> i32 {
+    let to = dst as usize as CUdeviceptr;
     // SAFETY: the caller vouches for the range, which is a multiple of the pattern, and the stream.
     unsafe {
         match *pattern {

@@ -39,6 +39,7 @@ mod events;
 pub mod export;
 pub mod fork;
 pub mod futex;
+mod hints;
 mod host_function;
 pub mod import;
 pub mod last_error;

@@ -12,6 +12,7 @@ use crate::api::{Ordinal, Stream};
 use crate::device_type::DeviceType;
 use crate::error::{Error, Result};
 use crate::fork::{self, ForkAware};
+use crate::hints::{Hint, Hints};
 use crate::lock::{ForkLock, Mutex};
 use crate::page_map::{self, Extent, PageMap};
 use crate::record::{Record, WORDS};
@@ -203,6 +204,7 @@ struct Change {
 
 /// Where they are. By itself, because a static that is not all zero is in the file from end to end.
 static MAP: PageMap = PageMap::new();
+static HINTS: Hints = Hints::new();
 
 static TABLE: PointerTable = PointerTable {
     change: Mutex::new(Change { spare: Vec::new(), beyond: BTreeMap::new() }),
@@ -277,13 +279,28 @@ fn in_the_way(block: Block, other: Block) -> String {
 /// This is on the way of every enqueue. Out of line on purpose: both ends of a copy run the same code.
 #[inline(never)]
 pub fn look(address: usize) -> (usize, About) {
+    let hint = HINTS.of(address);
+    let guessed = hint.record().and_then(|record| rest_of(record, address));
+    guessed.unwrap_or_else(|| look_in_map(address, hint))
+}
+
+/// What is left of a record's block from this address on; `None` where it does not hold the address.
+#[inline(always)]
+fn rest_of(record: &Record, address: usize) -> Option<(usize, About)> {
+    let [base, size, about] = record.read_first()?;
+    let offset = address.wrapping_sub(base as usize);
+    (offset < size as usize).then(|| (size as usize - offset, About(about)))
+}
+
+#[inline(never)]
+fn look_in_map(address: usize, hint: &Hint) -> (usize, About) {
     if address >= page_map::END {
         return (0, About(0));
     }
     let found = MAP.visit(address, |record| {
-        let [base, size, about] = record.read_first()?;
-        let offset = address.wrapping_sub(base as usize);
-        (offset < size as usize).then(|| (size as usize - offset, About(about)))
+        let rest = rest_of(record, address)?;
+        hint.remember(record);
+        Some(rest)
     });
     found.unwrap_or((0, About(0)))
 }
@@ -401,14 +418,20 @@ pub fn remove_pooled(blocks: impl Iterator<Item = (&'static Record, usize)>) {
 /// third word.
 #[inline(always)]
 pub fn find_pooled(address: usize, owner: DeviceType) -> Option<(&'static Record, u64, u64)> {
-    if address >= page_map::END {
-        return None;
-    }
-    let (record, [_, size, about]) = MAP.visit(address, |record| {
+    let begins_here = |record: &'static Record| {
         let words: [u64; 3] = record.read_first()?;
-        let begins_here = words[0] == address as u64 && words[1] != 0;
-        begins_here.then_some((record, words))
-    })?;
+        (words[0] == address as u64 && words[1] != 0).then_some((record, words))
+    };
+    let hint = HINTS.of(address);
+    let (record, [_, size, about]) = match hint.record().and_then(begins_here) {
+        Some(found) => found,
+        None if address >= page_map::END => return None,
+        None => {
+            let found = MAP.visit(address, begins_here)?;
+            hint.remember(found.0);
+            found
+        }
+    };
     let is_pooled = about >> CLASS_SHIFT & 0xFF != 0;
     (is_pooled && About(about).is(About::of(owner).and(About::DEVICE)))
         .then_some((record, size, about))
@@ -555,6 +578,21 @@ mod tests {
         assert!(block(0x1_0000, 100).holds(0x1_0000 + 90, 10));
         assert!(!block(0x1_0000, 100).holds(0x1_0000 + 90, 11));
         assert!(!block(0x1_0000, 100).holds(0x1_0000 + 90, usize::MAX));
+    }
+
+    #[test]
+    fn a_look_up_after_a_blocks_record_went_to_another_block_finds_neither_too_much_nor_too_little()
+    {
+        let (first, second) = (block(0x11_0000, 4096), block(0x12_0000, 100));
+        insert(first);
+        assert_eq!(look(0x11_0010).0, 4080, "and from here on there is a hint");
+        claim(first.base, MemoryKind::Device, 40).expect("live");
+        assert_eq!(look(0x11_0010).0, 0, "it is gone");
+        insert(second);
+        assert_eq!((look(0x11_0010).0, look(0x12_0000).0), (0, 100));
+        // The place is taken again, by less.
+        insert(block(0x11_0000, 16));
+        assert_eq!((look(0x11_0010).0, look(0x11_000f).0, look(0x12_0063).0), (0, 1, 1));
     }
 
     #[test]

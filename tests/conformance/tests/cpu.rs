@@ -1,4 +1,5 @@
-//! The CPU backend conforms, as one device and as three.
+//! The CPU backend conforms, as one device and as three. With fewer repetitions and without the long cases:
+//! `scripts/test` runs all of it on the release library.
 
 mod support;
 
@@ -15,7 +16,9 @@ const CLAUSES: [&str; 46] = [
 fn one_device() {
     let folder = support::artifacts();
     let library = support::file(&folder, "libllaisys_runtime.so", "llaisys-capi");
-    support::assert_conforms(support::suite(&library, "cpu"), 60);
+    let mut suite = support::suite(&library, "cpu");
+    suite.arg("--quick");
+    support::assert_conforms(suite, 60);
 }
 
 /// What allocates and frees; `docs/decisions/0010` says what pools do not see.
@@ -36,7 +39,7 @@ fn three_virtual_devices_and_every_clause_is_shown() {
     let folder = support::artifacts();
     let library = support::file(&folder, "libllaisys_runtime.so", "llaisys-capi");
     let mut suite = support::suite(&library, "cpu");
-    suite.env("LLAISYS_CPU_DEVICES", "3");
+    suite.env("LLAISYS_CPU_DEVICES", "3").arg("--quick");
     let report = support::assert_conforms(suite, 200);
     assert_eq!(report["devices"], 3);
     let all = report["cases"].as_array().expect("a report has cases");

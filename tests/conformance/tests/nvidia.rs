@@ -1,4 +1,5 @@
 //! The NVIDIA plugin conforms over the driver on host memory, also over drivers that lack something.
+//! With fewer repetitions and without the long cases: `scripts/test` runs all of it on the release library.
 
 mod support;
 
@@ -16,7 +17,7 @@ fn files() -> (PathBuf, PathBuf) {
 fn suite() -> Command {
     let (library, driver) = files();
     let mut suite = support::suite(&library, "nvidia");
-    suite.env("LLAISYS_CUDA_DRIVER", driver).env("FAKE_CUDA_DEVICES", "2");
+    suite.env("LLAISYS_CUDA_DRIVER", driver).env("FAKE_CUDA_DEVICES", "2").arg("--quick");
     suite
 }
 
@@ -34,10 +35,8 @@ fn over_a_driver_that_has_everything() {
     assert!(passed >= 15, "{passed} cases about the driver passed");
 }
 
-/// The areas in which the driver makes a difference, with fewer repetitions: the driver that has everything
-/// has them all.
+/// The areas in which the driver makes a difference.
 fn on_the_device(mut suite: Command) -> Command {
-    suite.arg("--quick");
     let areas =
         ["devices/", "memory/", "copies/", "streams/", "events/", "host_functions/", "slots/"];
     for area in areas.into_iter().chain(["accounting/", "capabilities/", "concurrency/"]) {
@@ -57,7 +56,7 @@ fn without_pools_and_without_peers() {
 fn with_pools_and_without_peers() {
     // Then another device's memory is out of a plain copy's reach, and a detour is made.
     let mut suite = suite();
-    suite.args(["--quick", "--filter", "devices/", "--filter", "copies/", "--filter", "streams/"]);
+    suite.args(["--filter", "devices/", "--filter", "copies/", "--filter", "streams/"]);
     suite.env("FAKE_CUDA_NO_PEER", "1");
     support::assert_conforms(suite, 60);
 }
@@ -72,7 +71,7 @@ fn when_destroyed_handles_come_back_at_once() {
 #[test]
 fn when_the_device_is_slow_and_its_queue_short() {
     let mut suite = suite();
-    suite.args(["--quick", "--filter", "copies/", "--filter", "memory/", "--filter", "streams/"]);
+    suite.args(["--filter", "copies/", "--filter", "memory/", "--filter", "streams/"]);
     suite.env("FAKE_CUDA_LATENCY_US", "200").env("FAKE_CUDA_QUEUE_DEPTH", "4096");
     support::assert_conforms(suite, 60);
 }
