@@ -18,7 +18,7 @@ use crate::streams::native;
 use crate::two_devices;
 use cust::sys::{CUdeviceptr, CUstream};
 use llaisys_runtime_core::api::{CopyFlags, LlaisysCopy3D, MemcpyKind, Stream};
-use llaisys_runtime_core::error::Result;
+use llaisys_runtime_core::error::{Error, Result};
 use std::ffi::c_void;
 
 /// The legacy stream of the context that is current.
@@ -126,12 +126,14 @@ impl Device {
     #[inline]
     pub(crate) unsafe fn copy_async(&self, copy: Copy, stream: Stream) -> Result<()> {
         if copy.flags == CopyFlags::NONE && !stream.is_default() {
-            // A stream has its context, so none is entered; a driver that wants one all the same refuses,
-            // and then the long way enters it. Where that refuses too, it says why.
+            // A stream has its context, so none is entered, unless the driver wants one all the same.
             // SAFETY: the caller vouches for both ranges and the stream.
             let code = unsafe { copy.enqueue(native(stream)) };
             if code == SUCCESS {
                 return Ok(());
+            }
+            if !errors::wants_context(code) {
+                return Err(self.copy_refused(code, copy, stream));
             }
         }
         // SAFETY: as above.
@@ -166,7 +168,12 @@ impl Device {
                 return copied;
             }
         }
-        Err(errors::failure(code, &copy.asked(self, &self.of_stream("in", stream))))
+        Err(self.copy_refused(code, copy, stream))
+    }
+
+    #[cold]
+    fn copy_refused(&self, code: i32, copy: Copy, stream: Stream) -> Error {
+        errors::failure(code, &copy.asked(self, &self.of_stream("in", stream)))
     }
 
     /// Enqueues a pitched copy.

@@ -40,6 +40,13 @@ pub(crate) const SYSTEM_DRIVER_MISMATCH: i32 = 803;
 /// may not use one.
 pub(crate) const COMPAT_NOT_SUPPORTED_ON_DEVICE: i32 = 804;
 
+/// Whether a call that entered no context may work in the context of its device: an older driver wants
+/// that one current, and another device's memory makes a detour there.
+pub(crate) fn wants_context(code: i32) -> bool {
+    // Invalid context, invalid handle: the stream's context is not the current one.
+    matches!(code, INVALID_VALUE | 201 | 400)
+}
+
 /// What a caller can do about a code.
 pub(crate) fn status(code: i32) -> Status {
     match code {

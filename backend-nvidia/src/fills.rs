@@ -13,7 +13,7 @@ use crate::streams::native;
 use crate::two_devices;
 use cust::sys::{CUdeviceptr, CUstream};
 use llaisys_runtime_core::api::{Pattern, Stream};
-use llaisys_runtime_core::error::Result;
+use llaisys_runtime_core::error::{Error, Result};
 use std::ffi::c_void;
 
 /// How much of a range gets a long pattern by columns.
@@ -32,12 +32,15 @@ impl Device {
         size: usize,
         stream: Stream,
     ) -> Result<()> {
-        if !stream.is_default() {
+        if pattern.bytes().len() <= 4 && !stream.is_default() {
             // As for a copy: a stream has its context.
             // SAFETY: the caller vouches for the range and the stream.
             let code = unsafe { enqueue(dst, pattern.bytes(), size, native(stream)) };
             if code == SUCCESS {
                 return Ok(());
+            }
+            if !errors::wants_context(code) {
+                return Err(self.fill_refused(code, dst, pattern, size, stream));
             }
         }
         // SAFETY: as above.
@@ -68,10 +71,27 @@ impl Device {
                 return filled;
             }
         }
-        errors::check(code, || {
-            let (bytes, at) = (pattern.bytes().len(), self.of_stream("in", stream));
-            format!("fill {size} bytes at {dst:p} with a pattern of {bytes} {at}")
-        })
+        if code == SUCCESS {
+            Ok(())
+        } else {
+            Err(self.fill_refused(code, dst, pattern, size, stream))
+        }
+    }
+
+    #[cold]
+    fn fill_refused(
+        &self,
+        code: i32,
+        dst: *mut c_void,
+        pattern: Pattern,
+        size: usize,
+        stream: Stream,
+    ) -> Error {
+        let (bytes, at) = (pattern.bytes().len(), self.of_stream("in", stream));
+        errors::failure(
+            code,
+            &format!("fill {size} bytes at {dst:p} with a pattern of {bytes} {at}"),
+        )
     }
 }
 

@@ -527,3 +527,20 @@ fn what_the_driver_answers_about_fills_and_rows_is_told_with_what_was_asked() {
         assert_eq!(failure.expect_err("nobody's memory").status, Status::InvalidValue.code());
     });
 }
+
+/// Asked, driver 580 takes a stream's context from the stream; older ones are not asked.
+#[test]
+fn a_driver_that_wants_the_context_of_the_stream_current_gets_it() {
+    let name = "a_driver_that_wants_the_context_of_the_stream_current_gets_it";
+    let refusals = "cuMemcpyHtoDAsync_v2:1=201,cuMemcpyHtoDAsync_v2:3=400,cuMemsetD8Async:1=201";
+    on_a_fake(name, &[("FAKE_CUDA_FAIL", refusals)], |plugin| {
+        let (stream, block) = (plugin.new_stream(), plugin.device_memory(64));
+        let host = pattern(5, 64);
+        for _ in 0..2 {
+            plugin.set(stream, block, &[7], 64).expect("a fill");
+            plugin.copy_in(stream, block, host.as_ptr().cast(), 64, H2D, CopyFlags::NONE);
+            plugin.wait(stream);
+            assert!(plugin.read(block, 64) == host);
+        }
+    });
+}
