@@ -1,7 +1,7 @@
 //! The board: which copies are under way, which pieces of them are still to be claimed, and what came of
 //! them.
 //!
-//! | a job | pieces to claim | pieces claimed | who moves it on |
+//! | a job | bytes to claim | pieces under way | who moves it on |
 //! |---|---|---|---|
 //! | open | some | any | `claim` |
 //! | taken | none | some | `finish` of the last one |
@@ -9,7 +9,8 @@
 //! | done | none | none | its poster takes it off |
 //!
 //! Rules: jobs are served in turn, one piece each, so that a small copy waits for no more than a piece of a
-//! large one. All of it is under one lock, which is held for a look and a count, never for a copy. A job
+//! large one. Pieces begin small, so that the bus has something to do at once, grow to the largest, and
+//! end small, so that no thread is left alone with a large one while the bus has nothing to do. All of it is under one lock, which is held for a look and a count, never for a copy. A job
 //! that no thread can serve is done too, as unserved.
 
 use crate::api::{MemcpyKind, Ordinal};
@@ -30,18 +31,12 @@ pub struct Job {
     pub src: usize,
     /// How many bytes; not 0.
     pub size: usize,
-    /// How many bytes a piece has; the last one may have fewer.
-    pub piece: usize,
-    /// How many pieces a thread may have under way at a time, so that each thread gets some.
-    pub depth: usize,
+    /// The largest piece.
+    pub largest: usize,
+    /// For how many threads the pieces are.
+    pub threads: usize,
     /// 1 once all pieces are done; its poster sleeps on it.
     pub is_done: AtomicU32,
-}
-
-impl Job {
-    fn pieces(&self) -> usize {
-        self.size.div_ceil(self.piece)
-    }
 }
 
 /// A piece that a thread has claimed.
@@ -73,11 +68,18 @@ impl From<Error> for Failure {
     }
 }
 
+/// A piece is not smaller than this, but the last.
+pub const LEAST: usize = 256 << 10;
+/// Pieces begin at multiples of this, as far as the copy does.
+const STEP: usize = 64 << 10;
+
 struct Entry {
     job: Arc<Job>,
-    /// The next piece to claim.
+    /// Where the next piece begins.
     next: usize,
-    /// Pieces that are not done.
+    /// How many pieces were claimed.
+    claimed: usize,
+    /// Bytes that are not done.
     left: usize,
     failure: Option<Failure>,
 }
@@ -85,9 +87,18 @@ struct Entry {
 impl Entry {
     /// Nobody claims what is left.
     fn give_up(&mut self, failure: Failure) {
-        self.left -= self.job.pieces() - self.next;
-        self.next = self.job.pieces();
+        self.left -= self.job.size - self.next;
+        self.next = self.job.size;
         self.failure.get_or_insert(failure);
+    }
+
+    /// The size of the next piece.
+    fn piece(&self) -> usize {
+        let Job { size, largest, threads, .. } = *self.job;
+        let (rest, least) = (size - self.next, LEAST.min(largest));
+        let doubled = u32::try_from(self.claimed / threads).unwrap_or(u32::MAX).min(16);
+        let share = (rest / (2 * threads)).next_multiple_of(STEP);
+        (least << doubled).min(share).clamp(least, largest).min(rest)
     }
 }
 
@@ -108,8 +119,8 @@ impl Board {
 
     /// Puts a copy up.
     pub fn post(&mut self, job: &Arc<Job>) {
-        let left = job.pieces();
-        self.entries.push(Entry { job: Arc::clone(job), next: 0, left, failure: None });
+        let (job, left) = (Arc::clone(job), job.size);
+        self.entries.push(Entry { job, next: 0, claimed: 0, left, failure: None });
     }
 
     /// Claims a piece of the copy whose turn it is.
@@ -117,21 +128,20 @@ impl Board {
         let count = self.entries.len();
         let found = (0..count)
             .map(|step| (self.turn + step) % count)
-            .find(|index| self.entries[*index].next < self.entries[*index].job.pieces())?;
+            .find(|index| self.entries[*index].next < self.entries[*index].job.size)?;
         self.turn = (found + 1) % count;
         let entry = &mut self.entries[found];
-        let offset = entry.next * entry.job.piece;
-        entry.next += 1;
-        let size = entry.job.piece.min(entry.job.size - offset);
+        let (offset, size) = (entry.next, entry.piece());
+        entry.next += size;
+        entry.claimed += 1;
         Some(Piece { job: Arc::clone(&entry.job), offset, size })
     }
 
     /// A claimed piece is done, or failed. Whether its copy is done with it: then its poster is to be woken.
-    pub fn finish(&mut self, job: &Arc<Job>, outcome: Result<(), Failure>) -> bool {
-        let Some(entry) = self.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.job, job)) else {
-            return false;
-        };
-        entry.left -= 1;
+    pub fn finish(&mut self, piece: &Piece, outcome: Result<(), Failure>) -> bool {
+        let is_its = |entry: &&mut Entry| Arc::ptr_eq(&entry.job, &piece.job);
+        let Some(entry) = self.entries.iter_mut().find(is_its) else { return false };
+        entry.left -= piece.size;
         if let Err(failure) = outcome {
             entry.give_up(failure);
         }
@@ -165,7 +175,7 @@ impl Board {
 
     /// Whether there is nothing to claim.
     pub fn is_clear(&self) -> bool {
-        self.entries.iter().all(|entry| entry.next == entry.job.pieces())
+        self.entries.iter().all(|entry| entry.next == entry.job.size)
     }
 
     /// In the child of a fork: the threads are not there, nor whoever waits for the copies.
@@ -186,8 +196,8 @@ mod tests {
             dst: 0x1000,
             src: 0x2000,
             size: 10 * pieces - 3,
-            piece: 10,
-            depth: 1,
+            largest: 10,
+            threads: 2,
             is_done: AtomicU32::new(0),
         })
     }
@@ -204,9 +214,30 @@ mod tests {
         let pieces: Vec<_> = std::iter::from_fn(|| board.claim()).collect();
         let ranges: Vec<_> = pieces.iter().map(|piece| (piece.offset, piece.size)).collect();
         assert_eq!(ranges, [(0, 10), (10, 10), (20, 7)]);
-        let ends: Vec<_> = pieces.iter().map(|piece| board.finish(&piece.job, Ok(()))).collect();
+        let ends: Vec<_> = pieces.iter().map(|piece| board.finish(piece, Ok(()))).collect();
         assert_eq!(ends, [false, false, true]);
         assert!(board.take(&copy).is_ok());
+    }
+
+    #[test]
+    fn pieces_grow_from_small_ones_and_end_with_small_ones() {
+        for size in [1, LEAST, LEAST + 1, (4 << 20) + 5, 1 << 30, (1 << 30) + 77] {
+            let mut board = Board::new();
+            let made = Job {
+                size,
+                largest: 2 << 20,
+                threads: 12,
+                ..Arc::into_inner(job(1)).expect("mine")
+            };
+            board.post(&Arc::new(made));
+            let pieces: Vec<_> =
+                std::iter::from_fn(|| board.claim()).map(|piece| piece.size).collect();
+            assert_eq!(pieces.iter().sum::<usize>(), size);
+            let largest = pieces.iter().copied().max().expect("some");
+            assert!(largest <= 2 << 20 && pieces.iter().rev().skip(1).all(|piece| *piece >= LEAST));
+            assert!(pieces[0] <= LEAST && pieces[pieces.len() - 1] <= LEAST, "{size}: {pieces:?}");
+            assert_eq!(size < 1 << 30, largest < 2 << 20);
+        }
     }
 
     #[test]
@@ -226,9 +257,9 @@ mod tests {
         let copy = job(10);
         board.post(&copy);
         let (first, second) = (board.claim().expect("a piece"), board.claim().expect("a piece"));
-        assert!(!board.finish(&first.job, Err(broken())), "the second piece is under way");
+        assert!(!board.finish(&first, Err(broken())), "the second piece is under way");
         assert!(board.claim().is_none() && board.is_clear());
-        assert!(board.finish(&second.job, Err(Failure::Unserved)));
+        assert!(board.finish(&second, Err(Failure::Unserved)));
         let Err(Failure::Failed(first)) = board.take(&copy) else { panic!("the first counts") };
         assert_eq!(first.message(), "broken");
     }
@@ -245,7 +276,7 @@ mod tests {
         let unserved = board.leave();
         assert!(unserved.len() == 1 && Arc::ptr_eq(&unserved[0], &waits));
         assert!(matches!(board.take(&waits), Err(Failure::Unserved)));
-        assert!(board.finish(&piece.job, Ok(())));
+        assert!(board.finish(&piece, Ok(())));
     }
 
     #[test]

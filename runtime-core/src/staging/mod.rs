@@ -27,7 +27,7 @@ use crate::fork::ForkAware;
 use crate::futex;
 use crate::lock::{ForkLock, Mutex};
 use crate::thread;
-use board::{Board, Failure, Job};
+use board::{Board, Failure, Job, Piece};
 use settings::Settings;
 use std::ffi::c_void;
 use std::sync::atomic::AtomicU32;
@@ -85,19 +85,18 @@ impl Engine {
         kind: MemcpyKind,
     ) -> Result<(), Failure> {
         let Some(settings) = &self.settings else { return Err(Failure::Unserved) };
-        let piece = settings.piece(size);
-        let pieces = size.div_ceil(piece);
         let job = Arc::new(Job {
             device,
             kind,
             dst: dst as usize,
             src: src as usize,
             size,
-            piece,
-            depth: pieces.div_ceil(settings.threads).clamp(1, settings.slots),
+            largest: settings.chunk,
+            threads: settings.threads,
             is_done: AtomicU32::new(0),
         });
-        let wanted = settings.threads.min(pieces);
+        // A small copy has not more pieces.
+        let wanted = settings.threads.min(size.div_ceil(settings.chunk.min(board::LEAST)));
         let missing = {
             let mut board = self.board.lock();
             board.post(&job);
@@ -121,10 +120,10 @@ impl Engine {
     }
 
     /// A claimed piece is done, or failed.
-    fn finish(&self, job: &Arc<Job>, outcome: Result<(), Failure>) {
-        let is_done = self.board.lock().finish(job, outcome);
+    fn finish(&self, piece: &Piece, outcome: Result<(), Failure>) {
+        let is_done = self.board.lock().finish(piece, outcome);
         if is_done {
-            wake(job);
+            wake(&piece.job);
         }
     }
 

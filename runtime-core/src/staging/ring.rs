@@ -16,8 +16,6 @@ pub struct Ring {
     memory: *mut c_void,
     slot_size: usize,
     slots: usize,
-    /// How a thread waits for an event.
-    wait: EventFlags,
     lanes: Vec<Lane>,
 }
 
@@ -39,11 +37,9 @@ impl Ring {
         device: Ordinal,
         slots: usize,
         slot_size: usize,
-        sleeps: bool,
     ) -> Result<Ring> {
         let memory = backend.malloc_host(device, slots * slot_size)?;
-        let wait = if sleeps { EventFlags::BLOCKING_WAIT } else { EventFlags::NONE };
-        Ok(Ring { backend, device, memory, slot_size, slots, wait, lanes: Vec::new() })
+        Ok(Ring { backend, device, memory, slot_size, slots, lanes: Vec::new() })
     }
 
     /// Where a slot begins.
@@ -62,7 +58,7 @@ impl Ring {
         // From here on the lane owns what there is of it.
         let mut lane = Lane { device, stream, events: Vec::new() };
         for _ in 0..self.slots {
-            match self.backend.create_event(device, self.wait) {
+            match self.backend.create_event(device, EventFlags::NONE) {
                 Ok(event) => lane.events.push(event),
                 Err(error) => {
                     self.destroy(&lane);

@@ -9,6 +9,8 @@ use std::time::Duration;
 const VARIABLE: &str = "LLAISYS_STAGING";
 /// More threads than this do not make a bus faster.
 const MOST_THREADS: usize = 12;
+/// Up to so many threads write past the caches.
+const FEW: usize = 4;
 /// The most that can be asked for.
 const LIMIT_OF_THREADS: usize = 64;
 /// A page; a chunk is of whole ones.
@@ -27,8 +29,8 @@ pub struct Settings {
     pub slots: usize,
     /// A thread ends when it has had nothing to do for so long.
     pub idle: Duration,
-    /// Threads sleep while they wait for the device, instead of looking all the time.
-    pub sleeps: bool,
+    /// From the device, memory is written past the caches.
+    pub is_past_caches: bool,
 }
 
 impl Settings {
@@ -51,10 +53,10 @@ impl Settings {
         let mut settings = Settings {
             from: 4 << 20,
             threads,
-            chunk: 4 << 20,
-            slots: 3,
+            chunk: 2 << 20,
+            slots: 2,
             idle: Duration::from_secs(10),
-            sleeps: false,
+            is_past_caches: threads <= FEW,
         };
         let mode = words.next().unwrap_or_default();
         match mode {
@@ -73,19 +75,13 @@ impl Settings {
                 "threads" => settings.threads = value.clamp(1, LIMIT_OF_THREADS),
                 "chunk" => settings.chunk = value.clamp(PAGE, 64 << 20) / PAGE * PAGE,
                 "slots" => settings.slots = value.clamp(1, 16),
-                "sleep" => settings.sleeps = value != 0,
+                "past" => settings.is_past_caches = value != 0,
                 "idle" => settings.idle = Duration::from_millis(value as u64),
                 _ => {}
             }
         }
         // One thread alone does what the driver does.
         (settings.threads > 1 || mode == "force").then_some(settings)
-    }
-
-    /// The size of the pieces of a copy: such that each thread has some, and not smaller than pays.
-    pub fn piece(&self, size: usize) -> usize {
-        let least = self.chunk.min(512 << 10);
-        (size / (2 * self.threads)).next_multiple_of(64 << 10).clamp(least, self.chunk)
     }
 }
 
@@ -124,15 +120,5 @@ mod tests {
         let told = told.expect("on");
         assert_eq!((told.threads, told.chunk, told.slots, told.from), (4, 1 << 20, 16, 64 << 10));
         assert_eq!(told.idle, Duration::from_millis(50));
-    }
-
-    #[test]
-    fn a_copy_is_cut_so_that_each_thread_has_some() {
-        let settings = Settings::read("", 16).expect("on");
-        assert_eq!(settings.piece(1 << 30), 4 << 20);
-        assert_eq!(settings.piece(48 << 20), 2 << 20);
-        assert_eq!(settings.piece(4 << 20), 512 << 10);
-        let forced = Settings::read("force", 2).expect("forced");
-        assert_eq!((forced.piece(1), forced.piece(1 << 30)), (16 << 10, 16 << 10));
     }
 }

@@ -16,9 +16,6 @@ use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::Acquire;
 
-/// Up to so many threads write past the caches.
-const FEW: usize = 4;
-
 /// So much is copied at a time with ordinary stores: a C library goes past the caches by itself above
 /// some size, a few hundred KiB with some.
 const STEP: usize = 256 << 10;
@@ -30,7 +27,7 @@ pub fn run(engine: &'static Engine, device: Ordinal) {
     };
     // Calls are quicker where the thread's native state is that of the device.
     let _a_slower_one_works_too = backend.set_device(device);
-    match Ring::new(backend, device, settings.slots, settings.chunk, settings.sleeps) {
+    match Ring::new(backend, device, settings.slots, settings.chunk) {
         Ok(ring) => Worker::new(engine, backend, settings, ring).work(),
         Err(_) => engine.leave(),
     }
@@ -72,7 +69,7 @@ impl Worker {
             free: (0..settings.slots).collect(),
             under_way: VecDeque::new(),
             is_broken: false,
-            is_past_caches: settings.threads <= FEW && has_streaming_stores(),
+            is_past_caches: settings.is_past_caches && has_streaming_stores(),
         }
     }
 
@@ -81,7 +78,7 @@ impl Worker {
             let seen = self.engine.posted.load(Acquire);
             let claimed = if self.is_broken { None } else { self.engine.board.lock().claim() };
             if let Some(piece) = claimed {
-                while self.under_way.len() >= piece.job.depth {
+                if self.free.is_empty() {
                     self.retire();
                 }
                 self.begin(piece);
@@ -97,12 +94,12 @@ impl Worker {
 
     /// Has the device move a piece between a free slot and its own memory.
     fn begin(&mut self, piece: Piece) {
-        let slot = self.free.pop().expect("the depth of a job is at most the number of slots");
+        let slot = self.free.pop().expect("a slot was made free");
         match self.enqueue(&piece, slot) {
             Ok(lane) => self.under_way.push_back(UnderWay { piece, slot, lane }),
             Err(error) => {
                 self.free.push(slot);
-                self.engine.finish(&piece.job, Err(Failure::from(about(&piece, error))));
+                self.engine.finish(&piece, Err(Failure::from(about(&piece, error))));
             }
         }
     }
@@ -154,7 +151,7 @@ impl Worker {
         }
         self.free.push(slot);
         let outcome = passed.map_err(|error| Failure::from(about(&piece, error)));
-        self.engine.finish(&piece.job, outcome);
+        self.engine.finish(&piece, outcome);
     }
 
     /// Waits for a stream of which something failed: what it was given before may still use the ring.
