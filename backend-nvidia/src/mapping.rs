@@ -1,7 +1,9 @@
 //! Host memory that is mapped and touched here and pinned by registering it: a tenth of the time that the
 //! driver takes to allocate as much, for it pins small pages one after the other, in one thread.
 //!
-//! Rules: the memory is in huge pages where the system gives them, and several threads touch it first. What
+//! Rules: the memory is in huge pages where the system has them, and several threads touch it first. Where the
+//! system would have to move other memory about to make huge pages, small ones are taken instead: that takes
+//! longer than all else together. What
 //! may not be there is not touched: a process that touches more than there is, is killed, while a driver
 //! that is asked for it says no. The child of a fork does not have it, as it does not have the driver's own:
 //! a page that both had would be copied when the parent writes, and the device would go on with the old one.
@@ -16,7 +18,8 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use std::time::{Duration, Instant};
 
 /// From so many bytes on it pays.
 pub(crate) const LEAST: usize = 2 << 20;
@@ -99,11 +102,16 @@ fn unmap(address: usize, size: usize) {
         unsafe { libc::munmap(address as *mut c_void, size.next_multiple_of(PAGE)) };
 }
 
+/// A huge page that takes longer than this is not there, but made: five times what zeroing it takes.
+const TOO_LONG: Duration = Duration::from_millis(1);
+
 /// What several threads touch, huge page by huge page.
 struct Touch {
     address: usize,
     size: usize,
     next: AtomicUsize,
+    /// The rest is to be in small pages.
+    is_small: AtomicBool,
     /// Threads that are still at it; whoever waits sleeps on it.
     threads: AtomicU32,
 }
@@ -115,11 +123,24 @@ impl Touch {
             if begin >= self.size {
                 return;
             }
-            for offset in (begin..self.size.min(begin + HUGE)).step_by(PAGE) {
-                // SAFETY: inside a mapping of our own that nobody else knows yet.
-                unsafe { ((self.address + offset) as *mut u8).write_volatile(0) };
+            // The first write brings the huge page, if it is one.
+            let since = Instant::now();
+            self.write(begin);
+            if since.elapsed() > TOO_LONG && !self.is_small.swap(true, Relaxed) {
+                let rest = self.size.next_multiple_of(PAGE) - begin;
+                let at = (self.address + begin) as *mut c_void;
+                // SAFETY: to the end of a mapping of our own; what is there stays.
+                let _it_takes_longer = unsafe { libc::madvise(at, rest, libc::MADV_NOHUGEPAGE) };
             }
+            (begin..self.size.min(begin + HUGE))
+                .step_by(PAGE)
+                .for_each(|offset| self.write(offset));
         }
+    }
+
+    fn write(&self, offset: usize) {
+        // SAFETY: inside a mapping of our own that nobody else knows yet.
+        unsafe { ((self.address + offset) as *mut u8).write_volatile(0) };
     }
 }
 
@@ -127,7 +148,8 @@ fn touch(address: usize, size: usize) {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let others = (size / SHARE).min(processors.saturating_sub(1)).min(MOST_THREADS - 1);
     let (next, threads) = (AtomicUsize::new(0), AtomicU32::new(0));
-    let shared = Arc::new(Touch { address, size, next, threads });
+    let is_small = AtomicBool::new(false);
+    let shared = Arc::new(Touch { address, size, next, is_small, threads });
     for _ in 0..others {
         let touch = Arc::clone(&shared);
         shared.threads.fetch_add(1, Relaxed);

@@ -111,7 +111,9 @@ fn use_stream(context: &'static Context, stream: Stream) -> Checked {
 fn a_stream_that_could_not_be_destroyed_is_used_and_destroyed_later(
     context: &'static Context,
 ) -> Checked {
-    runs(context, "destroy_twice")
+    // It counts streams, and the threads that copy have some.
+    let launch = launch(context, "destroy_twice").env("LLAISYS_STAGING", "off");
+    launch.run()?.expect_success()
 }
 
 fn free_after_a_failed_destroy(bare: &Bare) -> Checked<i32> {
