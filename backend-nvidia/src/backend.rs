@@ -5,8 +5,9 @@
 //! (contract L2).
 
 use crate::addresses;
+use crate::capture::Relaxed;
 use crate::copies::Copy;
-use crate::device::device;
+use crate::device::{Device, device};
 use crate::driver::driver;
 use crate::errors;
 use crate::fork::forked;
@@ -51,6 +52,12 @@ impl Nvidia {
     pub(crate) const DEVICE_TYPE: i32 = 1;
 }
 
+/// A device, for what a capture in another thread would forbid (see `capture`).
+fn relaxed(ordinal: Ordinal) -> Result<(&'static Device, Relaxed)> {
+    let device = device(ordinal)?;
+    Ok((device, Relaxed::enter()))
+}
+
 /// Runs a free or a destroy, unless there is nothing to free: in a forked child, where the driver is
 /// the parent's, and while the driver shuts down with the process.
 #[inline]
@@ -90,21 +97,33 @@ impl RuntimeApi for Nvidia {
     }
 
     fn malloc_device(&self, ordinal: Ordinal, size: usize) -> Result<*mut c_void> {
-        device(ordinal)?.allocate(size)
+        let _relaxed = Relaxed::enter();
+        let (device, _mode) = relaxed(ordinal)?;
+        device.allocate(size)
     }
 
     unsafe fn free_device(&self, ordinal: Ordinal, pointer: *mut c_void) -> Result<()> {
-        // SAFETY: the caller keeps the same contract.
-        release(|| unsafe { device(ordinal)?.free(pointer) })
+        let _relaxed = Relaxed::enter();
+        release(|| {
+            let (device, _mode) = relaxed(ordinal)?;
+            // SAFETY: the caller keeps the same contract.
+            unsafe { device.free(pointer) }
+        })
     }
 
     fn malloc_host(&self, ordinal: Ordinal, size: usize) -> Result<*mut c_void> {
-        pinned::allocate(device(ordinal)?, size)
+        let _relaxed = Relaxed::enter();
+        let (device, _mode) = relaxed(ordinal)?;
+        pinned::allocate(device, size)
     }
 
     unsafe fn free_host(&self, ordinal: Ordinal, pointer: *mut c_void) -> Result<()> {
-        // SAFETY: the caller keeps the same contract.
-        release(|| unsafe { pinned::free(device(ordinal)?, pointer) })
+        let _relaxed = Relaxed::enter();
+        release(|| {
+            let (device, _mode) = relaxed(ordinal)?;
+            // SAFETY: the caller keeps the same contract.
+            unsafe { pinned::free(device, pointer) }
+        })
     }
 
     unsafe fn memcpy_sync(
@@ -193,6 +212,7 @@ impl RuntimeApi for Nvidia {
     }
 
     fn create_event(&self, ordinal: Ordinal, flags: EventFlags) -> Result<Event> {
+        let _relaxed = Relaxed::enter();
         device(ordinal)?.create_event(flags)
     }
 
@@ -217,13 +237,17 @@ impl RuntimeApi for Nvidia {
     }
 
     unsafe fn event_query(&self, ordinal: Ordinal, event: Event) -> Result<bool> {
+        let _relaxed = Relaxed::enter();
+        let (device, _mode) = relaxed(ordinal)?;
         // SAFETY: the caller keeps the same contract.
-        unsafe { device(ordinal)?.query_event(event) }
+        unsafe { device.query_event(event) }
     }
 
     unsafe fn event_synchronize(&self, ordinal: Ordinal, event: Event) -> Result<()> {
+        let _relaxed = Relaxed::enter();
+        let (device, _mode) = relaxed(ordinal)?;
         // SAFETY: the caller keeps the same contract.
-        unsafe { device(ordinal)?.synchronize_event(event) }
+        unsafe { device.synchronize_event(event) }
     }
 
     unsafe fn event_elapsed(&self, ordinal: Ordinal, start: Event, end: Event) -> Result<i64> {
@@ -343,6 +367,8 @@ impl RuntimeApi for Nvidia {
     }
 
     fn trim_memory(&self, ordinal: Ordinal, keep: u64) -> Result<()> {
-        device(ordinal)?.trim(keep)
+        let _relaxed = Relaxed::enter();
+        let (device, _mode) = relaxed(ordinal)?;
+        device.trim(keep)
     }
 }

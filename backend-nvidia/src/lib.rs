@@ -28,6 +28,7 @@ mod backend;
 mod batches;
 mod call;
 mod candidates;
+mod capture;
 mod client_events;
 mod context;
 mod copies;

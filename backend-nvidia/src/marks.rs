@@ -7,6 +7,7 @@
 //! what is recorded there waits for the default stream and holds up nobody.
 
 use crate::call::cu;
+use crate::capture;
 use crate::device::Device;
 use crate::driver::driver;
 use crate::errors::{self, SUCCESS};
@@ -15,7 +16,6 @@ use cust::sys::{self, CUstream};
 use llaisys_runtime_core::error::Result;
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
-use std::ffi::c_int;
 use std::sync::Arc;
 
 /// A stream's handle, which the driver lets every thread use.
@@ -41,11 +41,8 @@ impl Live {
     /// Whether its work is being captured into a graph: it does not run then, and to ask about the
     /// stream or to record on it would end the capture.
     fn is_captured(&self) -> bool {
-        let mut state = sys::CUstreamCaptureStatus_enum::CU_STREAM_CAPTURE_STATUS_NONE as c_int;
-        // SAFETY: the stream is live while it is listed, and `state` is a C int, which is what the
-        // entry point writes.
-        let code = unsafe { cu!(cuStreamIsCapturing(self.handle.0, (&raw mut state).cast())) };
-        code == SUCCESS && state != 0
+        // It is live while it is listed.
+        capture::forbids_questions(self.handle.0)
     }
 
     /// Whether it has nothing to do.
@@ -185,8 +182,10 @@ impl Device {
 /// Whether the default stream has nothing to do, nor the blocking streams that it waits for. The
 /// device's context is entered.
 pub(crate) fn default_is_ready() -> bool {
+    // Beside a captured stream nothing is known of it: as if it had work.
     // SAFETY: NULL is the legacy stream of the context that was entered. A query orders nothing.
-    unsafe { cu!(cuStreamQuery(std::ptr::null_mut())) == SUCCESS }
+    !capture::forbids_questions(std::ptr::null_mut())
+        && unsafe { cu!(cuStreamQuery(std::ptr::null_mut())) == SUCCESS }
 }
 
 /// Whether no device in use has anything to do.

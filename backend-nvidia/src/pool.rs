@@ -173,10 +173,11 @@ impl Device {
             }
             return Ok(());
         };
-        // A free counts once the host has seen that its stream passed it.
+        // A free counts once the host has seen that its stream passed it. Where nothing else is pending that
+        // is a moment's wait.
         // SAFETY: the stream is live.
         unsafe {
-            if cu!(cuStreamQuery(pool.frees)) == SUCCESS {
+            if cu!(cuStreamQuery(pool.frees)) == SUCCESS || marks::all_are_idle() {
                 let _told_by_the_next_call = cu!(cuStreamSynchronize(pool.frees));
             }
         }

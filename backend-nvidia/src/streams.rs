@@ -6,6 +6,7 @@
 //! everything here runs in; it is let go of and never destroyed.
 
 use crate::call::cu;
+use crate::capture;
 use crate::device::Device;
 use crate::driver::driver;
 use crate::errors::{self, NOT_READY};
@@ -152,12 +153,15 @@ impl Device {
         errors::check(code, || self.of_stream("wait for", stream))
     }
 
-    /// Whether the work of a stream is done.
+    /// Whether the work of a stream is done; an error, which spoils nothing, while it is captured.
     ///
     /// # Safety
     /// - `stream` is NULL or a live stream of this device.
     pub(crate) unsafe fn query_stream(&self, stream: Stream) -> Result<bool> {
         let _entered = self.enter()?;
+        if capture::forbids_questions(native(stream)) {
+            return Err(self.captured(stream));
+        }
         // SAFETY: the caller vouches for the stream.
         match unsafe { cu!(cuStreamQuery(native(stream))) } {
             NOT_READY => Ok(false),
@@ -189,6 +193,13 @@ impl Device {
         // SAFETY: the caller vouches for the stream, the function and its data.
         let code = unsafe { cu!(cuLaunchHostFunc(native(stream), Some(function), data)) };
         errors::check(code, || self.of_stream("enqueue a host function on", stream))
+    }
+
+    #[cold]
+    fn captured(&self, stream: Stream) -> Error {
+        let asked = self.of_stream("query", stream);
+        let why = "a stream is captured into a graph, and to ask would spoil that";
+        Error::new(Status::NotPermitted, format!("{asked}: {why}"))
     }
 
     /// `asked` a stream of this device, in words.

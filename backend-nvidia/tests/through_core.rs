@@ -265,3 +265,149 @@ fn a_foreign_stream_that_was_let_go_is_never_touched_again() {
         assert_eq!(cuda.count("misuses").unwrap_or_default(), 0);
     });
 }
+
+/// A capture by a user's own calls of the driver.
+struct Capture {
+    cuda: Cuda,
+    stream: Stream,
+}
+
+impl Capture {
+    fn begin(stream: Stream) -> Capture {
+        let cuda = Cuda::open();
+        let begin: unsafe extern "C" fn(*mut c_void, i32) -> i32 =
+            cuda.function("cuStreamBeginCapture_v2");
+        // SAFETY: a live stream; 0 is the global mode, which forbids the most.
+        assert_eq!(unsafe { begin(stream.0, 0) }, 0);
+        Capture { cuda, stream }
+    }
+
+    /// Whether nothing has spoilt it.
+    fn end(self) {
+        let end: unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> i32 =
+            self.cuda.function("cuStreamEndCapture");
+        let mut graph = null_mut();
+        // SAFETY: a live stream, and a place for the graph, which is left alone.
+        assert_eq!(unsafe { end(self.stream.0, &mut graph) }, 0, "the capture was spoilt");
+        assert!(!graph.is_null());
+    }
+}
+
+/// What is allocated and freed while a stream is captured, here and in other threads, blocks of pools and
+/// larger ones, pinned ones: the capture comes to its end, and what was freed meanwhile waits for that.
+#[test]
+fn a_stream_that_is_captured_is_left_alone_by_who_allocates_and_frees() {
+    let name = "a_stream_that_is_captured_is_left_alone_by_who_allocates_and_frees";
+    on_a_device(name, "", |api| {
+        let kinds = [StreamFlags::BLOCKING, StreamFlags::NON_BLOCKING];
+        for (flags, size) in kinds.into_iter().flat_map(|it| [(it, 8192), (it, 3 << 20)]) {
+            let (captured, other) = (
+                api.create_stream_with(0, flags, 0).expect("a stream"),
+                api.create_stream(0).expect("a stream"),
+            );
+            let blocks: Vec<usize> =
+                (0..40).map(|_| api.malloc_device(0, size).expect("memory") as usize).collect();
+            let large = api.malloc_device(0, 65 << 20).expect("memory");
+            let pinned = api.malloc_host(0, size).expect("memory");
+            let capture = Capture::begin(captured);
+            // SAFETY: the stream is live.
+            let error = refused(unsafe { api.stream_query(0, captured) });
+            assert_eq!(error.status(), Status::NotPermitted, "{error}");
+            // SAFETY: none of them is used any more.
+            unsafe {
+                api.free_device(0, large).expect("freed");
+                api.free_host(0, pinned).expect("freed");
+                for block in &blocks {
+                    api.free_device(0, *block as *mut c_void).expect("freed");
+                }
+            }
+            let in_turn = || -> Vec<usize> {
+                (0..100)
+                    .map(|_| {
+                        let block = api.malloc_device(0, size).expect("memory");
+                        // SAFETY: just allocated.
+                        unsafe { api.free_device(0, block) }.expect("freed");
+                        block as usize
+                    })
+                    .collect()
+            };
+            let mut meanwhile = in_turn();
+            let theirs = std::thread::scope(|scope| scope.spawn(in_turn).join());
+            meanwhile.extend(theirs.expect("no panic"));
+            let mut distinct = meanwhile.clone();
+            distinct.sort_unstable();
+            distinct.dedup();
+            assert_eq!(distinct.len(), meanwhile.len(), "freed and handed out during a capture");
+            assert!(!meanwhile.iter().any(|block| blocks.contains(block)));
+            // SAFETY: a live stream.
+            unsafe { api.stream_synchronize(0, other) }.expect("the other one is as it was");
+            let again = api.malloc_host(0, 1 << 20).expect("memory");
+            // SAFETY: just allocated.
+            unsafe { api.free_host(0, again) }.expect("freed");
+            api.trim_memory(0, 0).expect("trimmed");
+            capture.end();
+            // Now it comes back.
+            let after = in_turn();
+            let distinct: std::collections::BTreeSet<usize> = after.iter().copied().collect();
+            assert!(distinct.len() < after.len(), "nothing that was freed came back");
+            for stream in [captured, other] {
+                // SAFETY: live, and not used any more.
+                unsafe { api.destroy_stream(0, stream) }.expect("destroyed");
+            }
+        }
+        assert_eq!(Cuda::open().count("misuses").unwrap_or_default(), 0);
+    });
+}
+
+/// M5, M6 of pools of pinned memory: few calls of the driver, each block freed once and by its own function.
+#[test]
+fn a_thousand_pinned_blocks_are_few_calls_of_the_driver_and_each_is_freed_once() {
+    let name = "a_thousand_pinned_blocks_are_few_calls_of_the_driver_and_each_is_freed_once";
+    on_a_device(name, "", |api| {
+        let stream = api.create_stream(0).expect("a stream");
+        for size in [100_usize, 4096, 70_000, 3 << 20] {
+            let mut blocks = Vec::new();
+            for round in 0..50 {
+                let block = api.malloc_host(0, size).expect("memory");
+                assert_eq!(block as usize % 64, 0);
+                // SAFETY: host memory of so many bytes.
+                unsafe { block.cast::<u8>().write_bytes(round, size) };
+                blocks.push((block, round));
+            }
+            let device = api.malloc_device(0, size).expect("memory");
+            for (block, round) in &blocks {
+                // SAFETY: host memory of so many bytes, as written above.
+                let bytes = unsafe { std::slice::from_raw_parts(block.cast::<u8>(), size) };
+                assert!(bytes.iter().all(|byte| byte == round), "two have one block");
+                let kind = MemcpyKind::H2D;
+                // SAFETY: both have so many bytes, and are freed behind this.
+                let copied = unsafe {
+                    api.memcpy_async(0, device, *block, size, kind, stream, CopyFlags::NONE)
+                };
+                copied.expect("queued");
+                // SAFETY: it is refused; then it is freed, and once more, which is refused.
+                unsafe {
+                    assert_eq!(refused(api.free_device(0, *block)).status(), Status::InvalidValue);
+                    api.free_host(0, *block).expect("freed");
+                    assert_eq!(refused(api.free_host(0, *block)).status(), Status::InvalidValue);
+                }
+            }
+            // SAFETY: a live stream; the block is used by it alone.
+            unsafe {
+                api.stream_synchronize(0, stream).expect("waited for");
+                assert_eq!(refused(api.free_host(0, device)).status(), Status::InvalidValue);
+                api.free_device(0, device).expect("freed");
+            }
+            let before = Cuda::open().calls("cuMemHostAlloc").unwrap_or_default();
+            for _ in 0..1000 {
+                let block = api.malloc_host(0, size).expect("memory");
+                // SAFETY: just allocated.
+                unsafe { api.free_host(0, block) }.expect("freed");
+            }
+            let calls = Cuda::open().calls("cuMemHostAlloc").unwrap_or_default() - before;
+            assert!(calls < 4, "{calls} calls of the driver for 1000 blocks of {size} bytes");
+        }
+        // SAFETY: nobody uses it any more.
+        unsafe { api.destroy_stream(0, stream) }.expect("destroyed");
+    });
+}

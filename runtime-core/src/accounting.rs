@@ -180,6 +180,24 @@ impl Account {
         self.allocations.fetch_add(1, Relaxed);
     }
 
+    /// Counts an allocation of `size` bytes in an account that has neither a limit nor shards, as those of
+    /// streams are.
+    #[inline]
+    pub fn add_allocated(&self, size: u64) {
+        let used = self.used.fetch_add(size, Relaxed).wrapping_add(size);
+        if used > self.peak.load(Relaxed) {
+            self.peak.fetch_max(used, Relaxed);
+        }
+        self.allocations.fetch_add(1, Relaxed);
+    }
+
+    /// The way back of [`Account::add_allocated`].
+    #[inline]
+    pub fn add_freed(&self, size: u64) {
+        self.used.fetch_sub(size, Relaxed);
+        self.frees.fetch_add(1, Relaxed);
+    }
+
     /// Notes that a block of `size` bytes came back.
     pub fn freed(&self, size: u64) {
         self.with_shards(|shards| self.note_peak(shards));

@@ -7,6 +7,7 @@
 use crate::api::Ordinal;
 use crate::device_type::{CPU, DeviceType, LIMIT};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 struct Current {
     devices: [Cell<Ordinal>; LIMIT],
@@ -19,9 +20,20 @@ thread_local! {
         const { Current { devices: [const { Cell::new(0) }; LIMIT], context: Cell::new(CPU) } };
 }
 
+/// For each type: some thread has chosen another device than 0. A program that uses one device does not
+/// pay for asking which one. Whoever chose has set it before it asks.
+static ELSEWHERE: [AtomicBool; LIMIT] = [const { AtomicBool::new(false) }; LIMIT];
+
 /// The calling thread's device of this type.
 #[inline]
 pub fn device(device_type: DeviceType) -> Ordinal {
+    match ELSEWHERE.get(device_type as usize) {
+        Some(elsewhere) if elsewhere.load(Relaxed) => own_device(device_type),
+        _ => 0,
+    }
+}
+
+fn own_device(device_type: DeviceType) -> Ordinal {
     CURRENT.with(|current| current.devices.get(device_type as usize).map_or(0, Cell::get))
 }
 
@@ -30,6 +42,9 @@ pub fn set_device(device_type: DeviceType, device: Ordinal) {
     CURRENT.with(|current| {
         if let Some(slot) = current.devices.get(device_type as usize) {
             slot.set(device);
+            if device != 0 {
+                ELSEWHERE[device_type as usize].store(true, Relaxed);
+            }
         }
     });
 }

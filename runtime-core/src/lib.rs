@@ -37,6 +37,7 @@ pub mod event;
 mod event_state;
 mod events;
 pub mod export;
+mod fences;
 pub mod fork;
 pub mod futex;
 mod hints;
@@ -63,6 +64,7 @@ mod streams;
 pub mod support;
 pub mod thread;
 pub mod trust;
+mod visitors;
 
 pub use api::RuntimeApi;
 pub use error::{Error, Result};

@@ -175,9 +175,11 @@ pub fn class_of(about: u64) -> usize {
     (about >> CLASS_SHIFT & 0xFF) as usize - 1
 }
 
-/// Where blocks of the allocator are.
+/// Where blocks of the allocator are, and what they are.
 #[derive(Clone, Copy)]
 pub struct Place {
+    /// Device memory or pinned host memory.
+    pub kind: MemoryKind,
     /// Whose backend.
     pub owner: DeviceType,
     /// Its device.
@@ -200,6 +202,8 @@ struct Change {
     /// Blocks beyond the map, by their first byte: no machine's memory is there, but a plugin may number
     /// its memory as it likes.
     beyond: BTreeMap<usize, Block>,
+    /// Where the allocator's segments are: their sizes by their first bytes. Only its blocks lie there.
+    segments: BTreeMap<usize, usize>,
 }
 
 /// Where they are. By itself, because a static that is not all zero is in the file from end to end.
@@ -207,7 +211,11 @@ static MAP: PageMap = PageMap::new();
 static HINTS: Hints = Hints::new();
 
 static TABLE: PointerTable = PointerTable {
-    change: Mutex::new(Change { spare: Vec::new(), beyond: BTreeMap::new() }),
+    change: Mutex::new(Change {
+        spare: Vec::new(),
+        beyond: BTreeMap::new(),
+        segments: BTreeMap::new(),
+    }),
     any_beyond: AtomicBool::new(false),
 };
 
@@ -257,6 +265,7 @@ pub fn insert_foreign(block: Block) -> Result<()> {
         drop(change);
         return Err(Error::new(Status::InvalidValue, in_the_way(block, other)));
     }
+    change.check_no_segment(block).map_err(|message| Error::new(Status::InvalidValue, message))?;
     change.insert(block);
     Ok(())
 }
@@ -370,37 +379,48 @@ pub fn claim(address: usize, kind: MemoryKind, owner: DeviceType) -> Result<Bloc
     }
 }
 
-/// Remembers blocks of the allocator's, all of one class, that are free for now: they are found, and may be
-/// freed, while their word is set ([`Record::set_live`]).
+/// Remembers that memory of a backend is the allocator's, which puts its blocks there.
 ///
 /// # Errors
-/// As for [`insert`]; then none is remembered.
+/// `INTERNAL` when the backend handed out memory that is in use.
+pub fn insert_segment(place: Place, base: usize, size: usize) -> Result<()> {
+    let Place { kind, owner, device, on_host } = place;
+    let block = Block { base, size, kind, owner, device, on_host, stream: None };
+    if base.checked_add(size).is_none_or(|end| end > page_map::END) {
+        let message = format!("{size} bytes at {base:#x} are where no memory is");
+        return Err(Error::new(Status::Internal, message));
+    }
+    let mut change = TABLE.change.lock();
+    change.make_room(block)?;
+    change.segments.insert(base, size);
+    Ok(())
+}
+
+/// Forgets a segment, in which no block is any more.
+pub fn remove_segment(base: usize) {
+    TABLE.change.lock().segments.remove(&base);
+}
+
+/// Remembers blocks of the allocator's in a segment of its own, all of one class, that are free for now: they
+/// are found, and may be freed, while their word is set ([`Record::set_live`]).
 pub fn insert_pooled(
     place: Place,
     class: usize,
     bytes: usize,
-    bases: impl Iterator<Item = usize> + Clone,
-) -> Result<Vec<&'static Record>> {
-    let Place { owner, device, on_host } = place;
-    let kind = MemoryKind::Device;
+    bases: impl Iterator<Item = usize>,
+) -> Vec<&'static Record> {
+    let Place { kind, owner, device, on_host } = place;
     // Pooled records always have their stream's words; `NO_STREAM` says that there is none.
     let stream = Some((Stream::DEFAULT, NO_STREAM));
     let block = |base| Block { base, size: bytes, kind, owner, device, on_host, stream };
     let mut change = TABLE.change.lock();
-    for base in bases.clone() {
-        if block(base).extent().last >= page_map::END {
-            let message = format!("{bytes} bytes at {base:#x} are where no memory is");
-            return Err(Error::new(Status::Internal, message));
-        }
-        change.make_room(block(base))?;
-    }
     let mut enter = |base| {
         let mut words = block(base).to_words();
         words[1] = 0;
         words[2] |= (class as u64 + 1) << CLASS_SHIFT;
         change.insert_record(block(base).extent(), words)
     };
-    Ok(bases.map(&mut enter).collect())
+    bases.map(&mut enter).collect()
 }
 
 /// Forgets blocks of the allocator's that are free, with the bytes that they were remembered with.
@@ -414,26 +434,35 @@ pub fn remove_pooled(blocks: impl Iterator<Item = (&'static Record, usize)>) {
     }
 }
 
-/// The record of the live block of this owner's allocator that begins at an address, with its second and
-/// third word.
+/// The record of the live block of an allocator that begins at an address, with its second and third word;
+/// `whose` names the owner and one side.
 #[inline(always)]
-pub fn find_pooled(address: usize, owner: DeviceType) -> Option<(&'static Record, u64, u64)> {
-    let begins_here = |record: &'static Record| {
-        let words: [u64; 3] = record.read_first()?;
-        (words[0] == address as u64 && words[1] != 0).then_some((record, words))
-    };
+pub fn find_pooled(address: usize, whose: About) -> Option<(&'static Record, u64, u64)> {
     let hint = HINTS.of(address);
-    let (record, [_, size, about]) = match hint.record().and_then(begins_here) {
-        Some(found) => found,
-        None if address >= page_map::END => return None,
-        None => {
-            let found = MAP.visit(address, begins_here)?;
-            hint.remember(found.0);
-            found
-        }
-    };
+    if let Some(record) = hint.record()
+        && let Some(found) = begins_at(record, address, whose)
+    {
+        return Some(found);
+    }
+    if address >= page_map::END {
+        return None;
+    }
+    let found = MAP.visit(address, |record| begins_at(record, address, whose))?;
+    hint.remember(found.0);
+    Some(found)
+}
+
+/// Whether a record is that of a live block of an allocator which begins at an address: the record, with its
+/// second and third word.
+#[inline(always)]
+pub fn begins_at(
+    record: &'static Record,
+    address: usize,
+    whose: About,
+) -> Option<(&'static Record, u64, u64)> {
+    let [base, size, about] = record.read_first()?;
     let is_pooled = about >> CLASS_SHIFT & 0xFF != 0;
-    (is_pooled && About(about).is(About::of(owner).and(About::DEVICE)))
+    (base == address as u64 && size != 0 && is_pooled && About(about).is(whose))
         .then_some((record, size, about))
 }
 
@@ -478,7 +507,21 @@ impl Change {
             }
             self.remove(other, record);
         }
-        Ok(())
+        self.check_no_segment(block).map_err(|message| Error::new(Status::Internal, message))
+    }
+
+    /// What is in the way of a block that lies over a segment of the allocator's.
+    fn check_no_segment(&self, block: Block) -> std::result::Result<(), String> {
+        let extent = block.extent();
+        match self.segments.range(..=extent.last).next_back() {
+            Some((base, size)) if block.size > 0 && base + (size - 1) >= extent.first => {
+                Err(format!(
+                    "{} bytes at {:#x} lie over a pool's {size} bytes at {base:#x}",
+                    block.size, block.base
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The block of a record, which nobody but the holder of this lock writes as a whole.

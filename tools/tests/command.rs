@@ -276,8 +276,7 @@ fn a_call_is_measured_on_the_cpu() {
 #[test]
 fn memory_is_measured_on_the_cpu() {
     let bench = ["bench", "alloc", "--runs", "3", "--json"];
-    // Pools hold more than what is live; without them the two are the same.
-    let (code, out, err) = run(command(&bench).env("LLAISYS_ALLOCATOR", "pooled"));
+    let (code, out, err) = run(&mut command(&bench));
     assert_eq!(code, 0, "{err}");
     let lines: Vec<Value> = out.lines().map(json).collect();
     let goals: Vec<&Value> = lines.iter().map(|line| &line["goal"]).collect();

@@ -6,9 +6,9 @@
 
 use super::heap::PieceId;
 use super::size_class::GRANULE;
+use super::thread_cache;
 use crate::api::{Ordinal, Stream};
-use crate::device_type::DeviceType;
-use crate::pointers;
+use crate::pointers::{self, About};
 use crate::record::Record;
 use std::ffi::c_void;
 
@@ -82,10 +82,15 @@ impl Block {
         self.hand_out(size)
     }
 
-    /// Takes the live block that begins at an address from its user; `None` where there is none.
+    /// Takes the live block that begins at an address from its user; `None` where there is none. `whose` names
+    /// the owner, and the side of a copy that it may be.
     #[inline(always)]
-    pub fn claim(address: usize, owner: DeviceType) -> Option<Claimed> {
-        let (record, size, about) = pointers::find_pooled(address, owner)?;
+    pub fn claim(address: usize, whose: About) -> Option<Claimed> {
+        let found = match thread_cache::hint(address) {
+            Some(record) => pointers::begins_at(record, address, whose),
+            None => None,
+        };
+        let (record, size, about) = found.or_else(|| pointers::find_pooled(address, whose))?;
         if !record.take_live(size) {
             return None;
         }

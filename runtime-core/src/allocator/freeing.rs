@@ -6,7 +6,8 @@
 use super::block::{Block, Claimed, LARGE};
 use super::heap::{self, Range};
 use super::quarantine::{Batch, Fence};
-use super::{Backing, KEPT, KEPT_SMALL, Pool, lanes, thread_cache};
+use super::thread_cache::{Excess, ThreadCache};
+use super::{Backing, KEPT, KEPT_PART, KEPT_SMALL, Pool, lanes, size_class, thread_cache};
 use crate::pointers;
 use std::sync::atomic::Ordering;
 
@@ -15,8 +16,8 @@ enum Next {
     Nothing,
     /// The thread has too many blocks of a class.
     Spill,
-    /// Enough blocks wait to be put behind marks.
-    Settle,
+    /// Enough blocks wait to be stamped.
+    Stamp,
     /// The block goes to the heap.
     Return,
 }
@@ -26,10 +27,11 @@ impl Pool {
     #[inline(always)]
     pub fn free(&'static self, freed: Claimed, is_at_rest: bool, backing: &dyn Backing) {
         let Claimed { block, size, class, .. } = freed;
+        let patience = self.patience.load(Ordering::Relaxed);
         let done = thread_cache::with(self.slot, |cache| {
             let is_full = cache.shard.freed(size as u64);
             let next = if !is_at_rest {
-                if cache.push_waiting(block) { Next::Settle } else { Next::Nothing }
+                if cache.push_waiting(block, patience) { Next::Stamp } else { Next::Nothing }
             } else if class == LARGE {
                 Next::Return
             } else if cache.push(class, block) {
@@ -53,7 +55,7 @@ impl Pool {
         }
         match next {
             Next::Nothing => {}
-            Next::Settle => self.settle(backing, true),
+            Next::Stamp => self.stamp(backing),
             Next::Return => self.put_heap(vec![block], backing),
             Next::Spill => {
                 let class = block.class();
@@ -82,7 +84,18 @@ impl Pool {
     /// Takes in a block that was freed in the order of a stream, which the caller keeps alive, and which is
     /// done with it behind what it has now. The caller has counted it.
     pub fn free_on(&'static self, block: Block, key: lanes::Key, backing: &dyn Backing) {
-        let older = self.lanes.put(key, block);
+        thread_cache::open(self.slot, self);
+        let class = block.class();
+        let own = thread_cache::with(self.slot, |cache| {
+            if class == LARGE { None } else { Some(cache.push_on(key, class, block)) }
+        });
+        let excess = match own.flatten() {
+            Some(None) => return,
+            Some(Some(Excess::OfOther(blocks))) => return self.push_unfenced(blocks),
+            Some(Some(Excess::OfStream(blocks))) => blocks,
+            None => vec![block],
+        };
+        let older = self.lanes.put(key, excess);
         if older.is_empty() {
             return;
         }
@@ -95,12 +108,18 @@ impl Pool {
 
     /// A block that this very stream freed.
     pub fn take_of(&self, key: lanes::Key, size: usize) -> Option<Block> {
-        self.lanes.take(key, size)
+        let own = |cache: &mut ThreadCache| cache.pop_on(key, size_class::of(size));
+        let own = (size <= size_class::LARGEST).then(|| thread_cache::with(self.slot, own));
+        own.flatten().flatten().or_else(|| self.lanes.take(key, size))
     }
 
-    /// A stream ends: what it freed waits for its end.
+    /// A stream ends: what it freed waits for its end. What it freed from other threads waits in these, where
+    /// nobody finds it (S3), until they need the room, end or trim.
     pub fn end_lane(&self, key: lanes::Key) {
-        self.push_unfenced(self.lanes.end(key));
+        let mut blocks = self.lanes.end(key);
+        let own = thread_cache::with(self.slot, |cache| cache.end_lane(key));
+        blocks.extend(own.unwrap_or_default());
+        self.push_unfenced(blocks);
     }
 
     pub(super) fn push(&self, batch: Batch) {
@@ -115,12 +134,41 @@ impl Pool {
         }
     }
 
+    /// Enough of the thread's blocks wait. The older ones are anybody's if a fence has passed since they were
+    /// stamped, whoever asked for it; otherwise all are put behind marks.
+    #[cold]
+    fn stamp(&'static self, backing: &dyn Backing) {
+        let stamp = thread_cache::with(self.slot, |cache| cache.stamp()).flatten();
+        if stamp.is_some_and(|stamp| !backing.are_past(stamp)) {
+            if !self.leaves_it_to_others(backing) {
+                self.settle(backing, true);
+            }
+            return;
+        }
+        let now = backing.stamp();
+        let older = thread_cache::with(self.slot, |cache| cache.take_older(now));
+        self.put_ready(older.unwrap_or_default(), backing);
+    }
+
+    /// Whether another thread is asking just now, and this one can let its blocks wait meanwhile.
+    fn leaves_it_to_others(&self, backing: &dyn Backing) -> bool {
+        let patience = self.patience.load(Ordering::Relaxed);
+        let has_most = |cache: &mut ThreadCache| cache.has_most(patience);
+        backing.are_asked() && thread_cache::with(self.slot, has_most) == Some(false)
+    }
+
     /// Finds out which freed blocks need not wait any longer, and puts the thread's own behind marks when
     /// there are enough of them, or when it `must`.
     #[cold]
     pub(super) fn settle(&'static self, backing: &dyn Backing, must: bool) {
+        let patience = self.patience.load(Ordering::Relaxed);
+        let stamp = thread_cache::with(self.slot, |cache| cache.stamp()).flatten();
+        if !must && stamp.is_some_and(|stamp| backing.are_past(stamp)) {
+            return self.stamp(backing);
+        }
+        let is_left = !must && self.leaves_it_to_others(backing);
         let own = thread_cache::with(self.slot, |cache| {
-            let is_due = must || cache.is_worth_asking();
+            let is_due = must || cache.is_worth_asking(patience) && !is_left;
             if is_due { cache.take_waiting() } else { Vec::new() }
         });
         let mut blocks = own.unwrap_or_default();
@@ -194,26 +242,35 @@ impl Pool {
         if blocks.is_empty() {
             return;
         }
-        let freed = blocks.iter().map(|block| (block.class() == LARGE, block.piece()));
+        // What a record says goes with it.
+        let freed = blocks.iter().map(|block| (size_class::is_small(block.class()), block.piece()));
         let freed: Vec<(bool, heap::PieceId)> = freed.collect();
         pointers::remove_pooled(blocks.iter().map(|block| (block.record(), block.bytes())));
-        let (large, small): (Vec<_>, Vec<_>) = freed.into_iter().partition(|(large, _)| *large);
-        let mut origins = Vec::new();
-        if !small.is_empty() {
+        let of = |is_small| {
+            freed.iter().filter(move |(small, _)| *small == is_small).map(|(_, piece)| *piece)
+        };
+        let mut unused = Vec::new();
+        if of(true).next().is_some() {
             let mut heap = self.small.lock();
-            small.iter().for_each(|(_, piece)| heap.release(*piece));
-            origins.extend(heap.shrink(KEPT_SMALL).iter().map(|segment| segment.origin));
+            of(true).for_each(|piece| heap.release(piece));
+            unused = heap.shrink(KEPT_SMALL);
+        }
+        if of(false).next().is_none() && unused.is_empty() {
+            return;
         }
         let mut heap = self.large.lock();
-        large.iter().map(|(_, piece)| piece).chain(&origins).for_each(|piece| heap.release(*piece));
-        let unused = heap.shrink(KEPT);
+        let origins = unused.iter().map(|segment| segment.origin);
+        of(false).chain(origins).for_each(|piece| heap.release(piece));
+        let kept = KEPT.max(heap.reserved() / KEPT_PART);
+        let unused = heap.shrink(kept);
         drop(heap);
         self.give_back(unused, backing);
     }
 
     fn give_back(&self, segments: Vec<Range>, backing: &dyn Backing) {
         for segment in segments {
-            backing.release(self.place.device, segment.base);
+            pointers::remove_segment(segment.base);
+            backing.release(self.place, segment.base);
         }
     }
 

@@ -209,32 +209,36 @@ impl Heap {
     fn find(&self, size: usize) -> Option<u32> {
         let (doubling, list) = list_of(size);
         // Its own list has pieces that are too small; those of the lists above all fit.
-        let mut best = NONE;
-        let mut id = self.lists[doubling][list];
-        for _ in 0..LOOKS {
-            if id == NONE {
-                break;
-            }
-            let piece = &self.pieces[id as usize];
-            if piece.size >= size && (best == NONE || piece.size < self.pieces[best as usize].size)
-            {
-                best = id;
-            }
-            id = piece.next;
-        }
-        if best != NONE {
-            return Some(best);
+        if let Some(id) = self.best_of(self.lists[doubling][list], size) {
+            return Some(id);
         }
         let above = u32::from(self.filled[doubling]) & (!1 << list);
         if above != 0 {
-            return Some(self.lists[doubling][above.trailing_zeros() as usize]);
+            return self.best_of(self.lists[doubling][above.trailing_zeros() as usize], size);
         }
         let above = self.doublings & (!1 << doubling);
         if above == 0 {
             return None;
         }
         let doubling = above.trailing_zeros() as usize;
-        Some(self.lists[doubling][self.filled[doubling].trailing_zeros() as usize])
+        let first = self.lists[doubling][self.filled[doubling].trailing_zeros() as usize];
+        self.best_of(first, size)
+    }
+
+    /// The piece of a list that fits best, of the first few.
+    fn best_of(&self, first: u32, size: usize) -> Option<u32> {
+        let (mut best, mut least, mut id) = (None, usize::MAX, first);
+        for _ in 0..LOOKS {
+            if id == NONE {
+                break;
+            }
+            let piece = &self.pieces[id as usize];
+            if piece.size >= size && piece.size < least {
+                (best, least) = (Some(id), piece.size);
+            }
+            id = piece.next;
+        }
+        best
     }
 
     /// Puts a piece, which is in no list, into the list of its size.

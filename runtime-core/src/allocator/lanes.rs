@@ -58,16 +58,16 @@ impl Lanes {
         Some(block)
     }
 
-    /// Keeps a block that the stream freed. Answers the older ones when there are too many: they are
+    /// Keeps blocks that the stream freed. Answers the older ones when there are too many: they are
     /// freed behind what the stream has now.
-    pub fn put(&self, key: Key, block: Block) -> Vec<Block> {
+    pub fn put(&self, key: Key, blocks: Vec<Block>) -> Vec<Block> {
         let mut lanes = self.part(key).lock();
         if find(&mut lanes, key).is_none() {
             lanes.push(Lane { key: (key.0.0 as usize, key.1), blocks: Vec::new(), bytes: 0 });
         }
-        let Some(lane) = find(&mut lanes, key) else { return vec![block] };
-        lane.blocks.push(block);
-        lane.bytes += block.bytes();
+        let Some(lane) = find(&mut lanes, key) else { return blocks };
+        lane.bytes += blocks.iter().map(|block| block.bytes()).sum::<usize>();
+        lane.blocks.extend(blocks);
         let mut older = Vec::new();
         if lane.bytes > KEPT_BYTES || lane.blocks.len() > KEPT_BLOCKS {
             let count = lane.blocks.len().div_ceil(2);

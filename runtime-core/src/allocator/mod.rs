@@ -1,4 +1,5 @@
-//! The allocator of device memory: pools of blocks over segments that the backend allocated.
+//! The allocator of device memory, and of pinned memory where that is another one: pools of blocks over
+//! segments that the backend allocated.
 //!
 //! ```text
 //!   malloc_device ──▶ thread cache ──▶ central lists ──▶ heap ──▶ segment of the backend
@@ -16,7 +17,7 @@
 //! | pieces of segments | `heap` |
 //! | a block, live or free | `block`, over `record` and `pointers` |
 //! | the way back: free, trim | `freeing` |
-//! | freed while work may use it (M4) | `quarantine`, behind the ends of `sources` |
+//! | freed while work may use it (M4) | `quarantine`, behind the ends of `sources` and the `copies` under way |
 //! | freed in a stream's order (M7) | `lanes` |
 //! | whether a backend has pools at all | `mode` |
 //!
@@ -27,6 +28,7 @@
 
 pub mod block;
 mod central;
+pub mod copies;
 mod freeing;
 mod heap;
 mod lanes;
@@ -40,18 +42,17 @@ mod thread_cache;
 
 use crate::accounting::{Account, Shard};
 use crate::api::{Ordinal, Stream};
-use crate::device_type::DeviceType;
 use crate::error::{Error, Result};
+use crate::fences::Stamp;
 use crate::lock::{ForkLock, Mutex};
-use crate::pointers::{self, Place};
+use crate::pointers::{self, MemoryKind, Place};
 use crate::status::Status;
 use block::{Block, LARGE};
 use central::Central;
 use heap::{Heap, Range};
 use lanes::Lanes;
-use quarantine::{Fence, Mark, Quarantine};
+use quarantine::{Fence, Quarantine, Until};
 use std::ffi::c_void;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The largest size that comes from a pool.
@@ -62,25 +63,41 @@ const SEGMENT: usize = 2 << 20;
 /// The largest segment that is asked for beyond what an allocation needs.
 const LARGEST_SEGMENT: usize = 256 << 20;
 /// A heap grows by this part of what it has, which bounds what a new segment can waste.
-const GROWTH: usize = 16;
+const GROWTH: usize = 32;
 /// Sizes above all classes are multiples of this.
 const PAGE: usize = 4096;
-/// The bytes that a heap may keep in segments that nobody uses.
+/// The bytes that a heap may keep in segments that nobody uses, or, if that is more, this part of what it has.
 const KEPT: usize = 64 << 20;
+const KEPT_PART: usize = 16;
 
 /// The same of the heap for small blocks.
 const KEPT_SMALL: usize = 4 << 20;
+
+/// The part of a device that a thread keeps ready, and the least and the most of that, in bytes. It lets as
+/// much wait before it asks whether that still has to, and of a large pool this part.
+const KEPT_OF_DEVICE: u64 = 8192;
+const KEPT_BY_THREAD: (usize, usize) = (4 << 20, 16 << 20);
+const PATIENCE_PART: usize = 256;
 
 /// What a pool asks of its backend. No lock is held meanwhile.
 pub trait Backing {
     /// Allocates a segment.
     ///
     /// # Errors
-    /// As for `malloc_device`.
-    fn reserve(&self, device: Ordinal, size: usize) -> Result<usize>;
+    /// As for `malloc_device` or `malloc_host`.
+    fn reserve(&self, place: Place, size: usize) -> Result<usize>;
 
     /// Gives a segment back that nobody uses.
-    fn release(&self, device: Ordinal, base: usize);
+    fn release(&self, place: Place, base: usize);
+
+    /// The present time, for [`Backing::are_past`].
+    fn stamp(&self) -> Stamp;
+
+    /// Whether a fence that began after a time found everything done: what was freed before is anybody's.
+    fn are_past(&self, stamp: Stamp) -> bool;
+
+    /// Whether another thread is finding that out.
+    fn are_asked(&self) -> bool;
 
     /// What stands between what was freed until now and its use.
     fn fence(&self) -> Fence;
@@ -88,11 +105,11 @@ pub trait Backing {
     /// What stands on a stream, which is kept alive by the caller.
     fn fence_of(&self, device: Ordinal, stream: Stream) -> Fence;
 
-    /// Takes out the marks that were reached; with `wait`, waits for all. Whether none is left.
-    fn pass(&self, marks: &mut Vec<Arc<Mark>>, wait: bool) -> bool;
+    /// Takes out what was reached; with `wait`, waits for all. Whether nothing is left.
+    fn pass(&self, until: &mut Until, wait: bool) -> bool;
 }
 
-/// The memory of one device.
+/// The memory of one kind on one device.
 pub struct Pool {
     slot: usize,
     place: Place,
@@ -100,34 +117,37 @@ pub struct Pool {
     central: Mutex<Central>,
     /// Over the backend's segments.
     large: Mutex<Heap>,
-    /// For blocks that have a class, over pieces of the other heap: small ones that live long would keep
+    /// For small blocks, over pieces of the other heap: small ones that live long would keep
     /// large pieces from becoming one.
     small: Mutex<Heap>,
     quarantine: Mutex<Quarantine>,
     /// How many batches wait, and one for blocks that are behind no marks.
     waiting: AtomicUsize,
+    /// What a thread keeps ready, in bytes.
+    kept: usize,
+    /// The bytes that a thread lets wait before it asks whether they still have to.
+    patience: AtomicUsize,
     lanes: Lanes,
 }
 
 static NEXT_SLOT: AtomicUsize = AtomicUsize::new(0);
 
 impl Pool {
-    /// A pool that holds nothing yet.
-    pub fn new(
-        owner: DeviceType,
-        device: Ordinal,
-        on_host: bool,
-        account: &'static Account,
-    ) -> Pool {
+    /// A pool that holds nothing yet, on a device with `total` bytes.
+    pub fn new(place: Place, account: &'static Account, total: u64) -> Pool {
+        let kept = usize::try_from(total / KEPT_OF_DEVICE).unwrap_or(usize::MAX);
+        let kept = kept.clamp(KEPT_BY_THREAD.0, KEPT_BY_THREAD.1);
         Pool {
             slot: NEXT_SLOT.fetch_add(1, Ordering::Relaxed),
-            place: Place { owner, device, on_host },
+            place,
             account,
             central: Mutex::new(Central::new()),
             small: Mutex::new(Heap::new()),
             large: Mutex::new(Heap::new()),
             quarantine: Mutex::new(Quarantine::new()),
             waiting: AtomicUsize::new(0),
+            kept,
+            patience: AtomicUsize::new(kept),
             lanes: Lanes::new(),
         }
     }
@@ -141,7 +161,26 @@ impl Pool {
         }
         let (pointer, is_full) = thread_cache::with(self.slot, |cache| {
             let block = cache.pop(size_class::of(size))?;
+            thread_cache::remember(block);
             Some((block.hand_out(size), cache.shard.allocated(size as u64)))
+        })??;
+        if is_full {
+            self.fold();
+        }
+        Some(pointer)
+    }
+
+    /// The same of a block that this very stream freed from this thread.
+    #[inline(always)]
+    pub fn take_on(&self, key: lanes::Key, size: usize) -> Option<*mut c_void> {
+        if size.wrapping_sub(1) >= size_class::LARGEST || self.account.has_limit() {
+            return None;
+        }
+        let (pointer, is_full) = thread_cache::with(self.slot, |cache| {
+            let block = cache.pop_on(key, size_class::of(size))?;
+            thread_cache::remember(block);
+            let pointer = block.hand_out_on(size, key.0, key.1);
+            Some((pointer, cache.shard.allocated(size as u64)))
         })??;
         if is_full {
             self.fold();
@@ -192,6 +231,10 @@ impl Pool {
     /// A batch of blocks of a class from the heap.
     fn carve(&self, class: usize, backing: &dyn Backing) -> Result<Vec<Block>> {
         let (bytes, batch) = (size_class::bytes(class), size_class::batch(class));
+        if !size_class::is_small(class) {
+            let piece = self.piece(bytes, backing)?;
+            return Ok(self.enter(&[piece], bytes, class));
+        }
         let mut run = self.small.lock().allocate_run(bytes, batch);
         if run.is_empty() {
             let (origin, base) = self.piece(SEGMENT, backing)?;
@@ -199,13 +242,12 @@ impl Pool {
             small.grow(Range { base, size: SEGMENT, origin });
             run = small.allocate_run(bytes, batch);
         }
-        self.enter(&run, bytes, class)
+        Ok(self.enter(&run, bytes, class))
     }
 
     fn allocate_large(&self, bytes: usize, backing: &dyn Backing) -> Result<Block> {
         let run = [self.piece(bytes, backing)?];
-        let mut blocks = self.enter(&run, bytes, LARGE)?;
-        blocks.pop().ok_or_else(no_room)
+        self.enter(&run, bytes, LARGE).pop().ok_or_else(no_room)
     }
 
     /// A piece of the backend's memory.
@@ -219,31 +261,28 @@ impl Pool {
         }
         let more = (reserved / GROWTH).clamp(SEGMENT, LARGEST_SEGMENT);
         let mut size = bytes.max(more).next_multiple_of(SEGMENT);
-        let device = self.place.device;
-        let base = match backing.reserve(device, size) {
+        let base = match backing.reserve(self.place, size) {
             Err(error) if error.status() == Status::OutOfMemory && size > bytes => {
                 size = bytes;
-                backing.reserve(device, size)?
+                backing.reserve(self.place, size)?
             }
             outcome => outcome?,
         };
+        // A refused segment is not given back: that would free what is in use.
+        pointers::insert_segment(self.place, base, size)?;
         let mut large = self.large.lock();
         large.grow(Range { base, size, origin: 0 });
+        self.patience.store(self.kept.max(large.reserved() / PATIENCE_PART), Ordering::Relaxed);
         large.allocate(bytes).ok_or_else(no_room)
     }
 
     /// Puts pieces into the table of all pointers, as free blocks.
-    fn enter(
-        &self,
-        run: &[(heap::PieceId, usize)],
-        bytes: usize,
-        class: usize,
-    ) -> Result<Vec<Block>> {
+    fn enter(&self, run: &[(heap::PieceId, usize)], bytes: usize, class: usize) -> Vec<Block> {
         let bases = run.iter().map(|(_, base)| *base);
-        let records = pointers::insert_pooled(self.place, class, bytes, bases)?;
+        let records = pointers::insert_pooled(self.place, class, bytes, bases);
         let block =
             |(record, (piece, _)): (_, &(heap::PieceId, usize))| Block::new(record, *piece, bytes);
-        Ok(records.into_iter().zip(run).map(block).collect())
+        records.into_iter().zip(run).map(block).collect()
     }
 
     /// The bytes that were freed and wait for work.
@@ -273,6 +312,11 @@ impl Pool {
     /// The bytes that the pool has from the backend.
     pub fn reserved(&self) -> usize {
         self.large.lock().reserved()
+    }
+
+    /// What it gives out.
+    pub fn kind(&self) -> MemoryKind {
+        self.place.kind
     }
 
     /// The device's account.

@@ -6,6 +6,7 @@
 
 use super::block::Block;
 use crate::api::{Event, Ordinal};
+use crate::visitors::Ticket;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -21,18 +22,34 @@ pub struct Mark {
 pub enum Fence {
     /// Nothing: all work that was enqueued is done.
     Over,
-    /// These marks.
-    Until(Vec<Arc<Mark>>),
+    /// These.
+    Until(Until),
     /// It could not be found out; a stream is just being destroyed, say.
     Unknown,
 }
 
-/// Blocks that wait for the same marks.
+/// What has to be reached before memory is anybody's.
+#[derive(Default)]
+pub struct Until {
+    /// The marks that are not known to be reached.
+    pub marks: Vec<Arc<Mark>>,
+    /// The copies that are in no stream and are not known to be over.
+    pub copies: Option<Ticket>,
+}
+
+impl Until {
+    /// Whether all of it was reached.
+    pub fn is_over(&self) -> bool {
+        self.marks.is_empty() && self.copies.is_none()
+    }
+}
+
+/// Blocks that wait for the same.
 pub struct Batch {
     /// The blocks.
     pub blocks: Vec<Block>,
-    /// The marks that are not known to be reached.
-    pub until: Vec<Arc<Mark>>,
+    /// What they wait for.
+    pub until: Until,
 }
 
 /// The blocks of a device that wait.
@@ -88,7 +105,7 @@ impl Quarantine {
     /// In the child of a fork, where no work of the parent's is: nothing waits for anything.
     pub fn forget_work(&mut self) {
         for batch in &mut self.batches {
-            batch.until.clear();
+            batch.until = Until::default();
         }
     }
 }

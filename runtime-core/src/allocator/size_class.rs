@@ -7,6 +7,8 @@
 pub const GRANULE: usize = 256;
 /// The largest size that has a class; what is larger comes from the heap in its own size.
 pub const LARGEST: usize = 1 << 20;
+/// The largest block that comes from the heap for small blocks.
+const SMALL: usize = 128 << 10;
 /// How many classes there are.
 pub const COUNT: usize = 80;
 
@@ -22,6 +24,13 @@ pub const fn of(size: usize) -> usize {
     }
     let shift = last.ilog2() - STEPS;
     ((shift as usize) << STEPS) + (last >> shift)
+}
+
+/// Whether blocks of the class come from the heap for small blocks; those above would leave holes in its
+/// pieces.
+#[inline]
+pub const fn is_small(class: usize) -> bool {
+    class < COUNT && bytes(class) <= SMALL
 }
 
 /// The bytes that a block of the class has.

@@ -28,6 +28,7 @@ impl<B: RuntimeApi> Managed<B> {
         let device = entered.device;
         let Some(plan) = self.rules(device).plan(request)? else { return Ok(()) };
         self.may_wait(&plan)?;
+        let _copying = self.pools.enqueueing(plan.flags);
         // SAFETY: the plan is the request's; `entered` keeps the stream alive, and it is on this device.
         if let Some(staged) = unsafe { self.stage(device, stream, &request, &plan, false) } {
             return staged;
@@ -172,6 +173,7 @@ impl<B: RuntimeApi> Managed<B> {
         self.check_device(device)?;
         let Some(plan) = self.rules(device).plan_3d(copy, flags)? else { return Ok(()) };
         self.may_wait(&plan)?;
+        let _copying = self.pools.enqueueing(plan.flags);
         let copy = LlaisysCopy3D { kind: plan.kind as u32, ..*copy };
         if self.has(Capabilities::PITCHED_COPIES) {
             // SAFETY: the plan checked the extents; `entered` keeps the stream alive.
@@ -234,6 +236,7 @@ impl<B: RuntimeApi> Managed<B> {
         }
         let Some(common) = common else { return Ok(()) };
         self.may_wait(&common)?;
+        let _copying = self.pools.enqueueing(common.flags);
         if is_uniform && self.has(Capabilities::BATCHED_COPIES) {
             // SAFETY: each range was checked; `entered` keeps the stream alive.
             self.on(device, |backend| unsafe {

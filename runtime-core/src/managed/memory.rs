@@ -6,7 +6,7 @@ use crate::api::*;
 use crate::error::{Error, Result};
 use crate::fork::ForkAware;
 use crate::lock::{ForkLock, Mutex};
-use crate::pointers::{self, Block, MemoryKind};
+use crate::pointers::{self, About, Block, MemoryKind};
 use crate::status::Status;
 use std::ffi::c_void;
 
@@ -100,6 +100,38 @@ impl<B: RuntimeApi> Managed<B> {
         self.allocate_for(device, size, kind, None, call)
     }
 
+    /// Allocates device memory where the shortest way found none.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn allocate_device(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
+        if let Some(pool) = self.pool_for(MemoryKind::Device, device, size)? {
+            return self.allocate_pooled(pool, device, size, None);
+        }
+        self.allocate(device, size, MemoryKind::Device, |backend| {
+            backend.malloc_device(device, size)
+        })
+    }
+
+    /// Allocates pinned memory where the shortest way found none.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn allocate_pinned(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
+        if let Some(pool) = self.pool_for(MemoryKind::Host, device, size)? {
+            return self.allocate_pooled(pool, device, size, None);
+        }
+        self.allocate(device, size, MemoryKind::Host, |backend| backend.malloc_host(device, size))
+    }
+
+    /// Frees device memory that is of no pool.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn free_unpooled(&self, pointer: *mut c_void) -> Result<()> {
+        self.free(pointer, MemoryKind::Device, |backend, device| {
+            // SAFETY: `free` claimed the block, so the backend made it and it is freed once.
+            unsafe { backend.free_device(device, pointer) }
+        })
+    }
+
     fn allocate_for(
         &self,
         device: Ordinal,
@@ -183,16 +215,12 @@ impl<B: RuntimeApi> Managed<B> {
         call: &impl Fn(&B) -> Result<*mut c_void>,
     ) -> Result<*mut c_void> {
         if kind == MemoryKind::Host {
-            return if self.host_memory {
-                // The pools' memory is the host's too.
-                self.make_room_for(device, size, || self.on(device, call))
-            } else {
-                self.on(device, call)
-            };
+            // Where the pools' memory is the host's too, it is given up for this.
+            return self.make_room_for(kind, device, size, || self.on(device, call));
         }
         let account = self.accounts.device(device)?;
         self.reserve(account, device, size)?;
-        let outcome = self.make_room_for(device, size, || self.on(device, call));
+        let outcome = self.make_room_for(kind, device, size, || self.on(device, call));
         match &outcome {
             Ok(_) => account.allocated(),
             Err(error) => {
@@ -274,7 +302,16 @@ impl<B: RuntimeApi> Managed<B> {
         let device = entered.device;
         let native = self.has(Capabilities::STREAM_ORDERED_MEMORY);
         let key = (stream, entered.serial());
-        let pointer = if let Some(pool) = self.pool_for(device, size)? {
+        if let Some(held) = &entered.stream
+            && let Some(pool) = self.pools.get(device)
+        {
+            self.lost.check(device)?;
+            if let Some(pointer) = pool.take_on(key, size) {
+                held.live().account.add_allocated(size as u64);
+                return Ok(pointer);
+            }
+        }
+        let pointer = if let Some(pool) = self.pool_for(MemoryKind::Device, device, size)? {
             self.allocate_pooled(pool, device, size, Some(key))?
         } else {
             self.allocate_for(device, size, MemoryKind::Device, Some(key), |backend| {
@@ -307,19 +344,25 @@ impl<B: RuntimeApi> Managed<B> {
         stream: Stream,
     ) -> Result<()> {
         let entered = self.enter(device, stream)?;
-        let native = self.has(Capabilities::STREAM_ORDERED_MEMORY);
+        let on_another = |device: Ordinal| {
+            let there = entered.device;
+            let message =
+                format!("{pointer:p} is on device {device}, the stream is of device {there}");
+            Err(Error::new(Status::InvalidValue, message))
+        };
+        if let Some(freed) = self.claim_pooled(pointer, About::DEVICE) {
+            if freed.device != entered.device {
+                freed.block.hand_out(freed.size);
+                return on_another(freed.device);
+            }
+            return self.free_pooled_on(freed, &entered, stream);
+        }
         if let Some(block) = pointers::find(pointer as usize)
             && block.device != entered.device
         {
-            let message = format!(
-                "{pointer:p} is on device {}, the stream is of device {}",
-                block.device, entered.device
-            );
-            return Err(Error::new(Status::InvalidValue, message));
+            return on_another(block.device);
         }
-        if let Some(freed) = self.claim_pooled(pointer) {
-            return self.free_pooled_on(freed, (stream, entered.serial()));
-        }
+        let native = self.has(Capabilities::STREAM_ORDERED_MEMORY);
         self.free(pointer, MemoryKind::Device, |backend, device| {
             if native {
                 // SAFETY: `free` claimed the block; `entered` keeps the stream alive, on its device.

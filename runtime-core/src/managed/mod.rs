@@ -35,7 +35,7 @@ use crate::events::EventTable;
 use crate::fork::{self, ForkAware};
 use crate::host_function::{self, Call};
 use crate::lost::LostDevices;
-use crate::pointers::{self, MemoryKind};
+use crate::pointers::{self, About, MemoryKind};
 use crate::staging;
 use crate::status::Status;
 use crate::streams::{Doomed, Held, StreamTable};
@@ -72,7 +72,10 @@ impl<B: RuntimeApi> Managed<B> {
                 .capabilities()
                 .contains(Capabilities::DEVICE_MEMORY_IS_HOST_MEMORY),
             launch_blocking: std::env::var_os("LLAISYS_LAUNCH_BLOCKING").is_some_and(|v| v == "1"),
-            pools: pooled::Pools::new(is_pooled(backend.capabilities())),
+            pools: pooled::Pools::new(
+                is_pooled(device_type, backend.capabilities()),
+                backend.capabilities().contains(Capabilities::DEVICE_MEMORY_IS_HOST_MEMORY),
+            ),
             staging: Box::leak(Box::new(staging::Engine::new(&backend))),
             backend,
             device_type,
@@ -285,7 +288,12 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
     }
 
     fn set_device(&self, device: Ordinal) -> Result<()> {
-        self.on(device, |backend| backend.set_device(device))
+        self.on(device, |backend| backend.set_device(device))?;
+        if !self.host_memory {
+            // From here on users may launch there without our knowing.
+            self.pools.note_default(device);
+        }
+        Ok(())
     }
 
     fn device_synchronize(&self, device: Ordinal) -> Result<()> {
@@ -331,30 +339,31 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
                 return Ok(pointer);
             }
         }
-        if let Some(pool) = self.pool_for(device, size)? {
-            return self.allocate_pooled(pool, device, size, None);
-        }
-        self.allocate(device, size, MemoryKind::Device, |backend| {
-            backend.malloc_device(device, size)
-        })
+        self.allocate_device(device, size)
     }
 
     #[inline]
     unsafe fn free_device(&self, _: Ordinal, pointer: *mut c_void) -> Result<()> {
-        if let Some(freed) = self.claim_pooled(pointer) {
+        if let Some(freed) = self.claim_pooled(pointer, About::DEVICE) {
             return self.free_pooled(freed);
         }
-        self.free(pointer, MemoryKind::Device, |backend, device| {
-            // SAFETY: `free` claimed the block, so the backend made it and it is freed once.
-            unsafe { backend.free_device(device, pointer) }
-        })
+        self.free_unpooled(pointer)
     }
 
     fn malloc_host(&self, device: Ordinal, size: usize) -> Result<*mut c_void> {
-        self.allocate(device, size, MemoryKind::Host, |backend| backend.malloc_host(device, size))
+        if let Some(pool) = self.pools.pinned(device) {
+            self.lost.check(device)?;
+            if let Some(pointer) = pool.take(size) {
+                return Ok(pointer);
+            }
+        }
+        self.allocate_pinned(device, size)
     }
 
     unsafe fn free_host(&self, _: Ordinal, pointer: *mut c_void) -> Result<()> {
+        if let Some(freed) = self.claim_pooled(pointer, About::HOST) {
+            return self.free_pinned(freed);
+        }
         self.free(pointer, MemoryKind::Host, |backend, device| {
             // SAFETY: `free` claimed the block, so the backend made it and it is freed once.
             unsafe { backend.free_host(device, pointer) }
@@ -382,6 +391,7 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
                 backend.stream_synchronize(other, Stream::DEFAULT)
             })?;
         }
+        let _copying = self.pools.copying();
         // SAFETY: the plan is the request's; the default stream always exists.
         if let Some(staged) = unsafe { self.stage(device, Stream::DEFAULT, &request, &plan, true) }
         {
@@ -794,6 +804,9 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
     fn trim_memory(&self, device: Ordinal, keep: u64) -> Result<()> {
         self.check_device(device)?;
         if let Some(pool) = self.pools.get(device) {
+            pool.trim(usize::try_from(keep).unwrap_or(usize::MAX), self);
+        }
+        if let Some(pool) = self.pools.pinned(device) {
             pool.trim(usize::try_from(keep).unwrap_or(usize::MAX), self);
         }
         if self.has(Capabilities::MEMORY_POOL) {

@@ -13,6 +13,7 @@ use crate::host_function;
 use crate::pointers;
 use crate::staging::board::Failure;
 use std::ffi::c_void;
+use std::time::{Duration, Instant};
 
 impl<B: RuntimeApi> Managed<B> {
     /// Copies with the engine if that is quicker; `None` when it was not done.
@@ -57,6 +58,8 @@ impl<B: RuntimeApi> Managed<B> {
         if host_function::may_block().is_err() || !self.is_pageable(host) {
             return None;
         }
+        // Nothing of it is in the user's stream: what is freed meanwhile has to be kept all the same (M4).
+        let _copying = self.pools.copying();
         let promised = request.flags.contains(CopyFlags::HOST_BUFFER_PROMISED);
         let waits = must_wait || !(is_read || promised);
         match self.on(device, |backend| has_its_turn(backend, device, stream, waits)) {
@@ -94,6 +97,9 @@ impl<B: RuntimeApi> Managed<B> {
     }
 }
 
+/// A device takes some microseconds to pass an event, also on a stream that has nothing else to do.
+const PATIENCE: Duration = Duration::from_micros(30);
+
 /// Whether everything that is before an operation in a stream is done; waits for it if asked to.
 fn has_its_turn(
     backend: &impl RuntimeApi,
@@ -109,10 +115,24 @@ fn has_its_turn(
             if waits {
                 backend.event_synchronize(device, event).map(|()| true)
             } else {
-                backend.event_query(device, event)
+                is_passed_soon(backend, device, event)
             }
         });
         let _nobody_to_tell = backend.destroy_event(device, event);
         turn
+    }
+}
+
+/// # Safety
+/// - A live event of this device.
+unsafe fn is_passed_soon(backend: &impl RuntimeApi, device: Ordinal, event: Event) -> Result<bool> {
+    let since = Instant::now();
+    loop {
+        // SAFETY: by the contract above.
+        let is_passed = unsafe { backend.event_query(device, event) }?;
+        if is_passed || since.elapsed() > PATIENCE {
+            return Ok(is_passed);
+        }
+        std::hint::spin_loop();
     }
 }

@@ -13,6 +13,7 @@
 //! end small, so that no thread is left alone with a large one while the bus has nothing to do. All of it is under one lock, which is held for a look and a count, never for a copy. A job
 //! that no thread can serve is done too, as unserved.
 
+use super::lines::Lines;
 use crate::api::{MemcpyKind, Ordinal};
 use crate::error::Error;
 use crate::status::Status;
@@ -109,12 +110,14 @@ pub struct Board {
     turn: usize,
     /// The threads that serve.
     pub threads: usize,
+    /// The streams that they share.
+    pub lines: Lines,
 }
 
 impl Board {
     /// Nothing is under way.
     pub const fn new() -> Board {
-        Board { entries: Vec::new(), turn: 0, threads: 0 }
+        Board { entries: Vec::new(), turn: 0, threads: 0, lines: Lines::new() }
     }
 
     /// Puts a copy up.
@@ -157,20 +160,19 @@ impl Board {
         self.entries.swap_remove(found).failure.map_or(Ok(()), Err)
     }
 
-    /// A thread ends. With the last one the copies that wait are unserved; those of them that are done with
-    /// it, for the caller to wake their posters.
-    pub fn leave(&mut self) -> Vec<Arc<Job>> {
+    /// A thread ends. With the last one the copies that wait are unserved: those of them that are done with
+    /// it, for the caller to wake their posters, and the streams, to be destroyed.
+    pub fn leave(&mut self) -> (Vec<Arc<Job>>, Lines) {
         self.threads -= 1;
         if self.threads > 0 {
-            return Vec::new();
+            return (Vec::new(), Lines::new());
         }
         let unserved = self.entries.iter_mut().filter(|entry| entry.left > 0);
-        unserved
-            .filter_map(|entry| {
-                entry.give_up(Failure::Unserved);
-                (entry.left == 0).then(|| Arc::clone(&entry.job))
-            })
-            .collect()
+        let unserved = unserved.filter_map(|entry| {
+            entry.give_up(Failure::Unserved);
+            (entry.left == 0).then(|| Arc::clone(&entry.job))
+        });
+        (unserved.collect(), self.lines.take())
     }
 
     /// Whether there is nothing to claim.
@@ -181,6 +183,7 @@ impl Board {
     /// In the child of a fork: the threads are not there, nor whoever waits for the copies.
     pub fn forget(&mut self) {
         self.entries.clear();
+        let _of_the_parents = self.lines.take();
         (self.turn, self.threads) = (0, 0);
     }
 }
@@ -272,8 +275,8 @@ mod tests {
         board.post(&under_way);
         let piece = board.claim().expect("a piece");
         board.post(&waits);
-        assert!(board.leave().is_empty());
-        let unserved = board.leave();
+        assert!(board.leave().0.is_empty());
+        let (unserved, _) = board.leave();
         assert!(unserved.len() == 1 && Arc::ptr_eq(&unserved[0], &waits));
         assert!(matches!(board.take(&waits), Err(Failure::Unserved)));
         assert!(board.finish(&piece, Ok(())));

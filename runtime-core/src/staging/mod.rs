@@ -4,12 +4,12 @@
 //! |---|---|
 //! | which copies, and with how many threads? | `settings` |
 //! | who copies which piece? | `board` |
-//! | what does a thread do with a piece? | `worker`, with `ring` |
+//! | what does a thread do with a piece? | `worker`, with `ring` and `lines` |
 //! | when is it a copy's turn in its stream? | `managed/staged` |
 //!
 //! Why: a driver copies pageable memory in the calling thread, at what one core moves, and a bus is several
 //! times as fast. Here each thread moves pieces between the user's memory and a small pinned ring of its
-//! own, on a stream of its own, while the device moves the others.
+//! own, while the device moves the others.
 //!
 //! Rules (contract C2, C3): a copy is done when [`Engine::copy`] returns, so it needs no event to order what
 //! comes after it; what comes before it in its stream has been waited for by then. Nothing is started before
@@ -18,6 +18,7 @@
 //! A copy that the engine cannot do for want of memory or threads is left to the backend.
 
 pub mod board;
+mod lines;
 mod ring;
 mod settings;
 mod worker;
@@ -28,6 +29,7 @@ use crate::futex;
 use crate::lock::{ForkLock, Mutex};
 use crate::thread;
 use board::{Board, Failure, Job, Piece};
+use lines::Lines;
 use settings::Settings;
 use std::ffi::c_void;
 use std::sync::atomic::AtomicU32;
@@ -64,8 +66,11 @@ impl Engine {
     /// Whether a copy is one that may be worth it.
     #[inline]
     pub fn takes(&self, kind: MemcpyKind, size: usize) -> bool {
-        matches!(kind, MemcpyKind::H2D | MemcpyKind::D2H)
-            && self.settings.is_some_and(|settings| size >= settings.from)
+        self.settings.is_some_and(|settings| match kind {
+            MemcpyKind::H2D => size >= settings.from_in,
+            MemcpyKind::D2H => size >= settings.from_out,
+            _ => false,
+        })
     }
 
     /// Copies, and returns when it is done.
@@ -129,8 +134,15 @@ impl Engine {
 
     /// A thread ends.
     fn leave(&self) {
-        let unserved = self.board.lock().leave();
+        let (unserved, lines) = self.board.lock().leave();
         unserved.iter().for_each(|job| wake(job));
+        self.destroy(lines);
+    }
+
+    fn destroy(&self, lines: Lines) {
+        if let Some(backend) = self.backend.get() {
+            lines.destroy(*backend);
+        }
     }
 
     /// Sleeps until something was posted since `seen`. False when nothing was for long: the thread has left.
@@ -145,13 +157,14 @@ impl Engine {
                 return true;
             }
             if since.elapsed() >= settings.idle {
-                let mut board = self.board.lock();
-                let is_clear = board.is_clear();
-                if is_clear {
-                    // Nothing waits, so nobody is to be woken.
-                    board.leave();
-                }
-                return !is_clear;
+                let left = {
+                    let mut board = self.board.lock();
+                    board.is_clear().then(|| board.leave())
+                };
+                // Nothing waited, so nobody is to be woken.
+                let Some((_, lines)) = left else { return true };
+                self.destroy(lines);
+                return false;
             }
         }
     }

@@ -1,14 +1,13 @@
-//! What a thread of the engine copies with: a pinned ring, and a stream with events for each device.
+//! What a thread of the engine copies with: a pinned ring, and events for each device.
 //!
-//! Rules: pinned memory is good for every device (contract M6), so there is one ring. The streams are not
-//! ordered with the default stream (S2): the engine itself waits for what a copy comes after. What may
-//! still be used by a device is not freed, but leaked.
+//! Rules: pinned memory is good for every device (contract M6), so there is one ring; an event is of one
+//! device. What may still be used by a device is not freed, but leaked.
 
-use crate::api::{Event, EventFlags, Ordinal, RuntimeApi, Stream, StreamFlags};
+use crate::api::{Event, EventFlags, Ordinal, RuntimeApi};
 use crate::error::Result;
 use std::ffi::c_void;
 
-/// A pinned ring and what moves it.
+/// A pinned ring and what tells that a device is done with a slot.
 pub struct Ring {
     backend: &'static dyn RuntimeApi,
     /// On whose behalf the memory was allocated.
@@ -16,18 +15,13 @@ pub struct Ring {
     memory: *mut c_void,
     slot_size: usize,
     slots: usize,
-    lanes: Vec<Lane>,
+    marks: Vec<Marks>,
 }
 
-/// A stream of one device, with an event for each slot.
-#[derive(Clone)]
-pub struct Lane {
-    /// The device.
-    pub device: Ordinal,
-    /// Not ordered with the default stream.
-    pub stream: Stream,
-    /// By slot.
-    pub events: Vec<Event>,
+/// The events of one device, one for each slot.
+struct Marks {
+    device: Ordinal,
+    events: Vec<Event>,
 }
 
 impl Ring {
@@ -39,7 +33,7 @@ impl Ring {
         slot_size: usize,
     ) -> Result<Ring> {
         let memory = backend.malloc_host(device, slots * slot_size)?;
-        Ok(Ring { backend, device, memory, slot_size, slots, lanes: Vec::new() })
+        Ok(Ring { backend, device, memory, slot_size, slots, marks: Vec::new() })
     }
 
     /// Where a slot begins.
@@ -49,47 +43,39 @@ impl Ring {
         unsafe { self.memory.byte_add(index * self.slot_size) }
     }
 
-    /// The lane of a device, made when there is none.
-    pub fn lane(&mut self, device: Ordinal) -> Result<usize> {
-        if let Some(found) = self.lanes.iter().position(|lane| lane.device == device) {
-            return Ok(found);
+    /// The event of a slot on a device, made when there is none.
+    pub fn event(&mut self, device: Ordinal, slot: usize) -> Result<Event> {
+        if let Some(marks) = self.marks.iter().find(|marks| marks.device == device) {
+            return Ok(marks.events[slot]);
         }
-        let stream = self.backend.create_stream_with(device, StreamFlags::NON_BLOCKING, 0)?;
-        // From here on the lane owns what there is of it.
-        let mut lane = Lane { device, stream, events: Vec::new() };
+        let mut marks = Marks { device, events: Vec::new() };
         for _ in 0..self.slots {
             match self.backend.create_event(device, EventFlags::NONE) {
-                Ok(event) => lane.events.push(event),
+                Ok(event) => marks.events.push(event),
                 Err(error) => {
-                    self.destroy(&lane);
+                    self.destroy(&marks);
                     return Err(error);
                 }
             }
         }
-        self.lanes.push(lane);
-        Ok(self.lanes.len() - 1)
-    }
-
-    /// A lane that was found or made.
-    pub fn at(&self, lane: usize) -> &Lane {
-        &self.lanes[lane]
+        let event = marks.events[slot];
+        self.marks.push(marks);
+        Ok(event)
     }
 
     /// Gives everything back. No device uses it any more.
     pub fn free(self) {
-        for lane in &self.lanes {
-            self.destroy(lane);
+        for marks in &self.marks {
+            self.destroy(marks);
         }
         // SAFETY: from `malloc_host`, freed once, for this value is gone.
         let _nobody_to_tell = unsafe { self.backend.free_host(self.device, self.memory) };
     }
 
-    fn destroy(&self, lane: &Lane) {
-        for event in &lane.events {
+    fn destroy(&self, marks: &Marks) {
+        for event in &marks.events {
             // SAFETY: made by the backend on this device, destroyed once; the thread is in no other call.
-            let _nobody_to_tell = unsafe { self.backend.destroy_event(lane.device, *event) };
+            let _nobody_to_tell = unsafe { self.backend.destroy_event(marks.device, *event) };
         }
-        // SAFETY: as above.
-        let _nobody_to_tell = unsafe { self.backend.destroy_stream(lane.device, lane.stream) };
     }
 }

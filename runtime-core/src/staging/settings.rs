@@ -19,8 +19,10 @@ const PAGE: usize = 4096;
 /// What the engine is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// A copy of so many bytes or more is taken.
-    pub from: usize,
+    /// A copy to the device of so many bytes or more is taken.
+    pub from_in: usize,
+    /// A copy from the device of so many bytes or more is taken; a driver is slower there.
+    pub from_out: usize,
     /// So many threads at most.
     pub threads: usize,
     /// The largest piece that one thread copies at a time.
@@ -51,7 +53,8 @@ impl Settings {
         // Three of four: the rest is for the program's own threads.
         let threads = (processors - processors / 4).min(MOST_THREADS);
         let mut settings = Settings {
-            from: 4 << 20,
+            from_in: 8 << 20,
+            from_out: 4 << 20,
             threads,
             chunk: 2 << 20,
             slots: 2,
@@ -63,15 +66,20 @@ impl Settings {
             "off" => return None,
             // Small pieces, so that a small copy has several, on several threads.
             "force" => {
-                settings =
-                    Settings { from: 1, threads: threads.max(3), chunk: 16 << 10, ..settings }
+                settings = Settings {
+                    from_in: 1,
+                    from_out: 1,
+                    threads: threads.max(3),
+                    chunk: 16 << 10,
+                    ..settings
+                }
             }
             _ => {}
         }
         for (name, value) in words.filter_map(|word| word.split_once('=')) {
             let Some(value) = number(value) else { continue };
             match name {
-                "from" => settings.from = value.max(1),
+                "from" => (settings.from_in, settings.from_out) = (value.max(1), value.max(1)),
                 "threads" => settings.threads = value.clamp(1, LIMIT_OF_THREADS),
                 "chunk" => settings.chunk = value.clamp(PAGE, 64 << 20) / PAGE * PAGE,
                 "slots" => settings.slots = value.clamp(1, 16),
@@ -118,7 +126,8 @@ mod tests {
         assert_eq!(Settings::read("yes,threads=many,chunk,=3,from=-1", 16), Some(plain));
         let told = Settings::read("on,threads=4, chunk=1m,slots=99,from=64k,idle=50", 16);
         let told = told.expect("on");
-        assert_eq!((told.threads, told.chunk, told.slots, told.from), (4, 1 << 20, 16, 64 << 10));
+        assert_eq!((told.threads, told.chunk, told.slots), (4, 1 << 20, 16));
+        assert_eq!((told.from_in, told.from_out), (64 << 10, 64 << 10));
         assert_eq!(told.idle, Duration::from_millis(50));
     }
 }

@@ -7,9 +7,10 @@
 
 use super::Engine;
 use super::board::{Failure, Piece};
+use super::lines;
 use super::ring::Ring;
 use super::settings::Settings;
-use crate::api::{CopyFlags, MemcpyKind, Ordinal, RuntimeApi};
+use crate::api::{CopyFlags, Event, MemcpyKind, Ordinal, RuntimeApi};
 use crate::error::{Error, Result};
 use crate::streaming::{copy_streaming, has_streaming_stores};
 use std::collections::VecDeque;
@@ -37,7 +38,8 @@ pub fn run(engine: &'static Engine, device: Ordinal) {
 struct UnderWay {
     piece: Piece,
     slot: usize,
-    lane: usize,
+    /// Behind the device's part of it.
+    event: Event,
 }
 
 struct Worker {
@@ -96,7 +98,7 @@ impl Worker {
     fn begin(&mut self, piece: Piece) {
         let slot = self.free.pop().expect("a slot was made free");
         match self.enqueue(&piece, slot) {
-            Ok(lane) => self.under_way.push_back(UnderWay { piece, slot, lane }),
+            Ok(event) => self.under_way.push_back(UnderWay { piece, slot, event }),
             Err(error) => {
                 self.free.push(slot);
                 self.engine.finish(&piece, Err(Failure::from(about(&piece, error))));
@@ -104,10 +106,11 @@ impl Worker {
         }
     }
 
-    fn enqueue(&mut self, piece: &Piece, slot: usize) -> Result<usize> {
+    fn enqueue(&mut self, piece: &Piece, slot: usize) -> Result<Event> {
         let (device, kind) = (piece.job.device, piece.job.kind);
-        let index = self.ring.lane(device)?;
-        let (lane, at) = (self.ring.at(index), self.ring.slot(slot));
+        let event = self.ring.event(device, slot)?;
+        let line = lines::line(&self.engine.board, self.backend, device, kind)?;
+        let at = self.ring.slot(slot);
         let src = (piece.job.src + piece.offset) as *const c_void;
         let dst = (piece.job.dst + piece.offset) as *mut c_void;
         let (dst, src) = match kind {
@@ -124,24 +127,24 @@ impl Worker {
         let enqueued = unsafe {
             let size = piece.size;
             self.backend
-                .memcpy_async(device, dst, src, size, kind, lane.stream, CopyFlags::NONE)
-                .and_then(|()| self.backend.record_event(device, lane.events[slot], lane.stream))
+                .memcpy_async(device, dst, src, size, kind, line.stream, CopyFlags::NONE)
+                .and_then(|()| self.backend.record_event(device, event, line.stream))
         };
         if enqueued.is_err() {
-            self.settle(index);
+            self.settle(device, kind);
         }
-        enqueued.map(|()| index)
+        enqueued.map(|()| event)
     }
 
     /// Waits for the oldest piece, and finishes it.
     fn retire(&mut self) {
-        let Some(UnderWay { piece, slot, lane }) = self.under_way.pop_front() else { return };
-        let (device, event) = (piece.job.device, self.ring.at(lane).events[slot]);
+        let Some(UnderWay { piece, slot, event }) = self.under_way.pop_front() else { return };
+        let (device, kind) = (piece.job.device, piece.job.kind);
         // SAFETY: a live event of this device.
         let passed = unsafe { self.backend.event_synchronize(device, event) };
         match &passed {
-            Err(_) => self.settle(lane),
-            Ok(()) if piece.job.kind == MemcpyKind::D2H => {
+            Err(_) => self.settle(device, kind),
+            Ok(()) if kind == MemcpyKind::D2H => {
                 let (from, to) = (self.ring.slot(slot), piece.job.dst + piece.offset);
                 // SAFETY: the device has written the slot; the piece is inside the destination, which
                 // the poster of the copy vouches for until it is finished.
@@ -155,10 +158,12 @@ impl Worker {
     }
 
     /// Waits for a stream of which something failed: what it was given before may still use the ring.
-    fn settle(&mut self, lane: usize) {
-        let lane = self.ring.at(lane);
-        // SAFETY: a live stream of this device.
-        let settled = unsafe { self.backend.stream_synchronize(lane.device, lane.stream) };
+    fn settle(&mut self, device: Ordinal, kind: MemcpyKind) {
+        let settled =
+            lines::line(&self.engine.board, self.backend, device, kind).and_then(|line| {
+                // SAFETY: a stream of this device, which is there while this thread is.
+                unsafe { self.backend.stream_synchronize(device, line.stream) }
+            });
         self.is_broken |= settled.is_err();
     }
 

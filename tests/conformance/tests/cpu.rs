@@ -23,11 +23,11 @@ fn one_device() {
 
 /// What allocates and frees; `docs/decisions/0010` says what pools do not see.
 #[test]
-fn with_pools_where_they_are_asked_for() {
+fn without_pools_where_that_is_asked_for() {
     let folder = support::artifacts();
     let library = support::file(&folder, "libllaisys_runtime.so", "llaisys-capi");
     let mut suite = support::suite(&library, "cpu");
-    suite.env("LLAISYS_ALLOCATOR", "pooled").arg("--quick");
+    suite.env("LLAISYS_ALLOCATOR", "plain").arg("--quick");
     for area in ["memory/", "accounting/", "errors/", "life/", "plugin_refusals", "constructor"] {
         suite.args(["--filter", area]);
     }

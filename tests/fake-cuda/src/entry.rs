@@ -4,6 +4,7 @@
 //! forked, inside a host function, no context), then failed if a test wants it to, and only then done.
 //! The rule: no panic leaves, and a refused call has changed nothing.
 
+use crate::capture;
 use crate::contexts;
 use crate::driver::{self, Driver};
 use crate::errors::{Answer, Code, INVALID_VALUE, NOT_PERMITTED, UNKNOWN, is_fatal};
@@ -69,6 +70,7 @@ fn enter(name: &'static str) -> Answer<&'static Driver> {
         }
         return Err(code);
     }
+    capture::check_safe(driver, name)?;
     Ok(driver)
 }
 

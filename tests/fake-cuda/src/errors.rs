@@ -19,6 +19,7 @@ pub const INVALID_DEVICE: Code = 101;
 pub const INVALID_CONTEXT: Code = 201;
 pub const PEER_ACCESS_UNSUPPORTED: Code = 217;
 pub const INVALID_HANDLE: Code = 400;
+pub const ILLEGAL_STATE: Code = 401;
 pub const NOT_FOUND: Code = 500;
 pub const NOT_READY: Code = 600;
 pub const ILLEGAL_ADDRESS: Code = 700;
@@ -29,6 +30,11 @@ pub const HOST_MEMORY_ALREADY_REGISTERED: Code = 712;
 pub const HOST_MEMORY_NOT_REGISTERED: Code = 713;
 pub const NOT_PERMITTED: Code = 800;
 pub const NOT_SUPPORTED: Code = 801;
+pub const CAPTURE_UNSUPPORTED: Code = 900;
+pub const CAPTURE_INVALIDATED: Code = 901;
+pub const CAPTURE_IMPLICIT: Code = 906;
+pub const CAPTURED_EVENT: Code = 907;
+pub const CAPTURE_WRONG_THREAD: Code = 908;
 pub const UNKNOWN: Code = 999;
 
 /// Whether a code, once it came up in a context, is all that the context answers from then on.

@@ -5,7 +5,7 @@
 
 use crate::contexts;
 use crate::driver::{Driver, Guard};
-use crate::errors::{Answer, INVALID_HANDLE, INVALID_VALUE, NOT_READY};
+use crate::errors::{Answer, CAPTURED_EVENT, INVALID_HANDLE, INVALID_VALUE, NOT_READY};
 use crate::handles::{Gone, Handle};
 use crate::streams::{self, Point};
 use crate::work::Work;
@@ -20,6 +20,8 @@ pub struct Event {
     pub context: Handle,
     flags: u32,
     record: Option<(Point, Arc<Stamp>)>,
+    /// Its last record was captured.
+    is_captured: bool,
 }
 
 /// When a record was reached.
@@ -40,7 +42,7 @@ pub fn create(driver: &'static Driver, context: Handle, flags: u32) -> Answer<Ha
     }
     let mut world = driver.lock();
     let handle = world.handles.give();
-    world.events.insert(handle, Event { context, flags, record: None });
+    world.events.insert(handle, Event { context, flags, record: None, is_captured: false });
     Ok(handle)
 }
 
@@ -66,11 +68,13 @@ pub fn record(driver: &'static Driver, handle: Handle, stream: Handle) -> Answer
     if world.events.get(&handle).is_none_or(|event| event.context != context) {
         return Err(INVALID_HANDLE);
     }
+    let is_captured = world.is_captured(key);
     let stamp = Arc::new(Stamp::default());
     let point =
         streams::give(driver, &mut world, key, Work::Record(Arc::clone(&stamp)), Vec::new())?;
     if let Some(event) = world.events.get_mut(&handle) {
         event.record = Some((point, stamp));
+        event.is_captured = is_captured;
     }
     Ok(())
 }
@@ -92,6 +96,9 @@ pub fn hold(driver: &'static Driver, stream: Handle, handle: Handle) -> Answer {
 /// `cuEventQuery`.
 pub fn query(driver: &'static Driver, handle: Handle) -> Answer {
     let world = find(driver, handle)?;
+    if world.events.get(&handle).is_some_and(|event| event.is_captured) {
+        return Err(CAPTURED_EVENT);
+    }
     match world.events.get(&handle).and_then(|event| event.record.as_ref()) {
         Some((point, _)) if !world.reached(*point) => Err(NOT_READY),
         _ => Ok(()),
@@ -102,6 +109,9 @@ pub fn query(driver: &'static Driver, handle: Handle) -> Answer {
 pub fn synchronize(driver: &'static Driver, handle: Handle) -> Answer {
     let mut world = find(driver, handle)?;
     let Some(event) = world.events.get(&handle) else { return Err(INVALID_HANDLE) };
+    if event.is_captured {
+        return Err(CAPTURED_EVENT);
+    }
     let (context, record) = (event.context, event.record.as_ref().map(|(point, _)| *point));
     match record {
         Some(point) => streams::wait_for(driver, &mut world, context, &[point])?,

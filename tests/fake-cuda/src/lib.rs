@@ -7,6 +7,7 @@
 
 mod arena;
 mod batches;
+mod capture;
 mod contexts;
 mod copies;
 mod devices;

@@ -5,6 +5,7 @@
 //! operations in order; an operation of the legacy stream depends on all that blocking streams of its
 //! context were given before it, and an operation of a blocking stream on all that the legacy stream was given.
 
+use crate::capture::Capture;
 use crate::contexts;
 use crate::driver::{Driver, Guard, World};
 use crate::entry::outside_host_function;
@@ -52,6 +53,8 @@ pub struct Stream {
     /// Streams whose next operation waits for this one.
     pub waiting: Vec<StreamKey>,
     pub destroyed: bool,
+    /// It is captured: what it is given is not done.
+    pub capture: Option<Capture>,
 }
 
 impl Stream {
@@ -68,6 +71,7 @@ impl Stream {
             scheduled: false,
             waiting: Vec::new(),
             destroyed: false,
+            capture: None,
         }
     }
 }
@@ -130,8 +134,17 @@ impl World {
     }
 }
 
-/// The stream of a handle, usable.
+/// The stream of a handle, usable, for an operation on it.
 pub fn find(driver: &'static Driver, handle: Handle) -> Answer<(Guard, StreamKey)> {
+    let (mut world, key) = find_quietly(driver, handle)?;
+    if matches!(handle, 0 | LEGACY) {
+        world.check_legacy(key)?;
+    }
+    Ok((world, key))
+}
+
+/// The stream of a handle, usable, for a question that concerns no capture.
+pub fn find_quietly(driver: &'static Driver, handle: Handle) -> Answer<(Guard, StreamKey)> {
     if matches!(handle, 0 | LEGACY | PER_THREAD) {
         outside_host_function()?;
         let context = contexts::usable_current(driver)?;
@@ -189,6 +202,10 @@ pub fn give(
     work: Work,
     mut after: Vec<Point>,
 ) -> Answer<Point> {
+    if world.is_captured(key) {
+        let done = world.streams.get(&key).map_or(0, |stream| stream.given);
+        return Ok((key, done));
+    }
     let fills = work.fills_the_queue();
     if fills {
         wait_for_room(driver, world, key);
@@ -277,6 +294,7 @@ pub fn destroy(driver: &'static Driver, handle: Handle) -> Answer {
 /// `cuStreamSynchronize`.
 pub fn synchronize(driver: &'static Driver, handle: Handle) -> Answer {
     let (mut world, key) = find(driver, handle)?;
+    world.check_not_captured(key)?;
     let context = world.streams.get(&key).ok_or(INVALID_HANDLE)?.context;
     let points = world.waited_for(key);
     wait_for(driver, &mut world, context, &points)?;
@@ -286,13 +304,15 @@ pub fn synchronize(driver: &'static Driver, handle: Handle) -> Answer {
 
 /// `cuStreamQuery`.
 pub fn query(driver: &'static Driver, handle: Handle) -> Answer {
-    let (world, key) = find(driver, handle)?;
+    let (mut world, key) = find(driver, handle)?;
+    world.check_not_captured(key)?;
     if world.reached_all(&world.waited_for(key)) { Ok(()) } else { Err(NOT_READY) }
 }
 
 /// `cuCtxSynchronize`.
 pub fn synchronize_context(driver: &'static Driver, context: Handle) -> Answer {
     let mut world = driver.lock();
+    world.check_context_not_captured(context)?;
     let points = world.work_of(context);
     wait_for(driver, &mut world, context, &points)?;
     world.trim_pools();

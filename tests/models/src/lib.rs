@@ -39,6 +39,15 @@ pub mod futex;
     clippy::new_without_default,
     reason = "the product's file as it is"
 )]
+#[path = "../../../runtime-core/src/fences.rs"]
+pub mod fences;
+
+#[allow(
+    dead_code,
+    missing_docs,
+    clippy::new_without_default,
+    reason = "the product's file as it is"
+)]
 #[path = "../../../runtime-core/src/event_state.rs"]
 pub mod event_state;
 
@@ -113,3 +122,12 @@ pub mod signal;
 )]
 #[path = "../../../backend-cpu/src/sleepers.rs"]
 pub mod sleepers;
+
+#[allow(
+    dead_code,
+    missing_docs,
+    clippy::new_without_default,
+    reason = "the product's file as it is"
+)]
+#[path = "../../../runtime-core/src/visitors.rs"]
+pub mod visitors;

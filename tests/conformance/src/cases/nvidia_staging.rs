@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 cases! { Area::NvidiaDriver;
     "C2" a_large_copy_is_taken_apart_where_that_is_forced_and_not_where_it_is_off [FakeDriver];
+    "S1" the_threads_that_copy_share_two_streams_of_a_device_so_that_a_held_one_is_not_in_their_way [FakeDriver];
     "E2" a_part_that_fails_is_the_copys_failure_and_the_next_copy_works [FakeDriver];
     "E5" a_device_that_is_lost_in_the_middle_of_a_copy_is_latched_and_nothing_hangs [FakeDriver];
     "E4" without_pinned_memory_streams_or_events_a_copy_goes_the_plain_way [FakeDriver];
@@ -27,6 +28,7 @@ cases! { Area::NvidiaDriver;
 
 programs![
     copy_and_count,
+    count_streams,
     fail_a_part,
     lose_a_device_in_a_copy,
     copy_without,
@@ -40,7 +42,7 @@ const SIZE: usize = (1 << 20) + 13;
 
 /// A program over the fake driver whose copies all go through the engine.
 fn forced(context: &'static Context, program: &str) -> Launch {
-    launch(context, program).env("LLAISYS_STAGING", "force")
+    launch(context, program).env("LLAISYS_STAGING", "force").env("LLAISYS_ALLOCATOR", "plain")
 }
 
 /// There and back by copies that wait.
@@ -75,6 +77,28 @@ fn a_large_copy_is_taken_apart_where_that_is_forced_and_not_where_it_is_off(
     off.expect_success()?;
     ensure_eq!(off.stdout.trim(), "1 0 1 0", "copies without the engine");
     Ok(())
+}
+
+fn count_streams(bare: &Bare) -> Checked<i32> {
+    let context = bare.context()?;
+    let fake = Fake::open()?;
+    Block::device(context, 64)?.free()?;
+    let before = fake.count("fakecuda_live_streams")?;
+    for _ in 0..4 {
+        there_and_back(context)?;
+    }
+    let made = fake.count("fakecuda_live_streams")? - before;
+    // One more may be the backend's own.
+    ensure!((2..=3).contains(&made), "{} threads took {made} streams", threads()?);
+    Ok(0)
+}
+
+fn the_threads_that_copy_share_two_streams_of_a_device_so_that_a_held_one_is_not_in_their_way(
+    context: &'static Context,
+) -> Checked {
+    // A dozen streams were in the hardware queue of a stream that was held, and every large copy with them.
+    let launch = launch(context, "count_streams").env("LLAISYS_STAGING", "force,threads=12");
+    launch.env("LLAISYS_ALLOCATOR", "plain").run()?.expect_success()
 }
 
 /// A copy in one direction, in which the driver's call for a part fails.
@@ -234,6 +258,7 @@ fn threads_without_work_go_and_their_memory_and_streams_with_them(
     context: &'static Context,
 ) -> Checked {
     let launch = launch(context, "rest").env("LLAISYS_STAGING", "force,idle=5");
+    let launch = launch.env("LLAISYS_ALLOCATOR", "plain");
     launch.run()?.expect_success()
 }
 
@@ -292,7 +317,7 @@ fn register_pinned(bare: &Bare) -> Checked<i32> {
 }
 
 fn large_pinned_memory_is_registered_and_let_go_of(context: &'static Context) -> Checked {
-    launch(context, "register_pinned").run()?.expect_success()
+    launch(context, "register_pinned").env("LLAISYS_ALLOCATOR", "plain").run()?.expect_success()
 }
 
 fn fail_to_register(bare: &Bare) -> Checked<i32> {
@@ -318,5 +343,5 @@ fn fail_to_register(bare: &Bare) -> Checked<i32> {
 fn pinned_memory_that_cannot_be_registered_is_the_drivers_own(
     context: &'static Context,
 ) -> Checked {
-    launch(context, "fail_to_register").run()?.expect_success()
+    launch(context, "fail_to_register").env("LLAISYS_ALLOCATOR", "plain").run()?.expect_success()
 }

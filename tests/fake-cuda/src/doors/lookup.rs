@@ -109,6 +109,7 @@ fn functions() -> Vec<(&'static str, i32, usize)> {
         cuMemsetD8Async 2000 cuPointerGetAttribute 2000 cuPointerGetAttributes 2000
         cuPointerSetAttribute 2000 cuProfilerStart 2000 cuProfilerStop 2000 cuStreamAddCallback 2000
         cuStreamAttachMemAsync 6000
+        cuStreamBeginCapture_v2 10010 cuStreamEndCapture 10000 cuThreadExchangeStreamCaptureMode 10010
         cuStreamCreate 2000 cuStreamCreateWithPriority 2000 cuStreamDestroy 2000
         cuStreamDestroy_v2 4000 cuStreamGetCtx 9020 cuStreamGetDevice 12080 cuStreamGetFlags 2000
         cuStreamGetId 12000 cuStreamGetPriority 2000 cuStreamIsCapturing 10000 cuStreamQuery 2000

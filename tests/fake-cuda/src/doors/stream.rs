@@ -1,6 +1,7 @@
 //! Streams and host functions.
 
 use super::{doors, same};
+use crate::capture;
 use crate::driver::Driver;
 use crate::entry::out;
 use crate::errors::{Answer, INVALID_VALUE};
@@ -43,9 +44,12 @@ doors! {
         if flags > 1 { Err(INVALID_VALUE) } else { events::hold(driver, stream, event) }
     };
     by_handle cuStreamIsCapturing(stream: usize, status: *mut i32) |driver| {
-        streams::find(driver, stream).map(drop)?;
-        out(status)?.set(0)
+        let status = out(status)?;
+        status.set(capture::status(driver, stream)?)
     };
+    by_handle cuStreamBeginCapture_v2(stream: usize, mode: i32) |driver| capture::begin(driver, stream, mode);
+    by_handle cuStreamEndCapture(stream: usize, graph: *mut usize) |driver| capture::end(driver, stream, out(graph)?);
+    any cuThreadExchangeStreamCaptureMode(mode: *mut i32) |_none| capture::exchange_mode(mode);
     by_handle cuLaunchHostFunc(stream: usize, function: usize, argument: usize) |driver| {
         if function == 0 {
             return Err(INVALID_VALUE);
