@@ -86,3 +86,12 @@ fn when_several_threads_copy_all_pageable_memory() {
     suite.env("FAKE_CUDA_REUSE_HANDLES", "1");
     support::assert_conforms(suite, 150);
 }
+
+#[test]
+fn when_streams_share_the_few_queues_that_a_device_has() {
+    // Behind a held copy of one stream those of others are held too: the threads that copy must not need many.
+    let mut suite = suite();
+    suite.args(["--filter", "large_cop"]).env("FAKE_CUDA_COPY_QUEUES", "8");
+    suite.env("LLAISYS_STAGING", "force,threads=12");
+    support::assert_conforms(suite, 5);
+}
