@@ -9,7 +9,7 @@ use crate::comparison::{Comparison, Goal};
 use crate::runtime;
 use crate::samples::{self, Answers, Plan, Sample, Summary};
 use crate::trace::{self, Operation, Trace};
-use crate::twelve::Twelve;
+use crate::twelve::{Lane, Twelve};
 use llaisys_runtime::core::api::LlaisysMemoryStatistics;
 use llaisys_runtime::core::{Error, Result, Status};
 use std::ffi::{CStr, c_void};
@@ -114,6 +114,8 @@ impl Case {
         let twelve = Twelve::of(target.device_type);
         twelve.set_device(target.ordinal)?;
         let ours = Ours(twelve);
+        // A program that uses a device has a stream, and a free has to ask about it.
+        let _stream = Lane(&twelve, twelve.create_stream()?);
         let settle = |_: Answers| twelve.check();
         let on = (target.backend.as_str(), target.name.as_str());
         let times = |summary: &Summary| {
@@ -222,7 +224,7 @@ fn replay(
     let mut outcome = Some(());
     for (number, operation) in trace.operations.iter().enumerate() {
         match *operation {
-            Operation::Allocate { block, size } => {
+            Operation::Allocate { block, size, .. } => {
                 live[block] = allocator.allocate(size);
                 if live[block].is_null() {
                     outcome = None;
@@ -230,7 +232,7 @@ fn replay(
                 }
             }
             // SAFETY: the trace frees what it allocated, once.
-            Operation::Free { block } => unsafe {
+            Operation::Free { block, .. } => unsafe {
                 allocator.free(std::mem::replace(&mut live[block], std::ptr::null_mut()));
             },
         }
@@ -276,7 +278,8 @@ fn beside<T>(
     })
 }
 
-fn c_library() -> String {
+/// The C library's allocator and its version.
+pub fn c_library() -> String {
     // SAFETY: a constant text of the C library's.
     let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
     format!("glibc {} malloc", version.to_string_lossy())

@@ -6,7 +6,7 @@
 use crate::comparison::{Comparison, Goal};
 use crate::progress::Progress;
 use crate::stream::Peer;
-use crate::{allocation, copy, dispatch, print, runtime, stream, transfer};
+use crate::{allocation, copy, dispatch, print, replay, runtime, stream, transfer};
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment;
 use llaisys_runtime::core::Result as Outcome;
@@ -37,7 +37,7 @@ enum What {
     /// function
     Dispatch,
     /// What device memory costs, in time and in bytes
-    Alloc,
+    Alloc(replay::Options),
     /// What a stream of the CPU device costs, against handing work to a thread
     Stream,
     /// Copies: of the CPU device against the C library's memcpy, between a GPU and the host against the
@@ -69,7 +69,17 @@ impl What {
                     run: Box::new(move |target, runs| case.run(target, runs)),
                 })
                 .collect(),
-            What::Alloc => allocation::Case::ALL
+            What::Alloc(options) if options.has_traces() => options
+                .cases()
+                .into_iter()
+                .map(|case| Case {
+                    name: case.name(),
+                    goal: Goal::G3,
+                    backend: case.backend(),
+                    run: Box::new(move |target, runs| case.run(target, runs)),
+                })
+                .collect(),
+            What::Alloc(_) => allocation::Case::ALL
                 .into_iter()
                 .map(|case| Case {
                     name: case.name(),

@@ -11,9 +11,10 @@
 //! | what is a result of the demo? | `row` |
 //! | what can be measured, and on what? | `bench` |
 //! | what does a call cost? | `dispatch` |
+//! | what does memory cost? | `allocation`, `trace`, `replay`, `fork` |
 //! | what does a stream of the CPU cost, and what is that compared with? | `stream`, `hand_over` |
 //! | how fast does the CPU copy? | `copy` |
-//! | how is the driver called without us? | `native_driver` |
+//! | how is the driver called without us? | `native_driver`, `native_memory` |
 //! | how are two things timed fairly? | `samples` |
 //! | what is a result of a measurement? | `comparison` |
 //! | does a backend keep the contract? | `llaisys_conformance::command`, of `tests/conformance` |
@@ -33,10 +34,13 @@ mod demo;
 mod devices;
 mod dispatch;
 mod doctor;
+mod fork;
 mod hand_over;
 mod native_driver;
+mod native_memory;
 mod print;
 mod progress;
+mod replay;
 mod row;
 mod runtime;
 mod samples;

@@ -143,7 +143,11 @@ pub fn check(entry: &str, answer: i32) -> Result<()> {
     Err(Error::new(Status::DriverError, format!("{entry}, called directly, answered {answer}")))
 }
 
-fn loaded() -> Result<Library> {
+/// The driver that the plugin has loaded.
+///
+/// # Errors
+/// When it has loaded none.
+pub fn loaded() -> Result<Library> {
     let told = std::env::var_os(VARIABLE).filter(|paths| !paths.is_empty());
     let places: Vec<OsString> = match &told {
         Some(paths) => std::env::split_paths(paths)
@@ -168,9 +172,14 @@ fn loaded() -> Result<Library> {
     ))
 }
 
+/// An entry point of the driver's.
+///
+/// # Errors
+/// When it has none of this name.
+///
 /// # Safety
 /// - The symbol of this name is a function of the type `F`.
-unsafe fn symbol<F: Copy>(library: &Library, name: &str) -> Result<F> {
+pub unsafe fn symbol<F: Copy>(library: &Library, name: &str) -> Result<F> {
     // SAFETY: by the contract above.
     let found = unsafe { library.get::<F>(name.as_bytes()) };
     found.map(|function| *function).map_err(|error| {

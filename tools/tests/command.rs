@@ -274,6 +274,45 @@ fn a_call_is_measured_on_the_cpu() {
 }
 
 #[test]
+fn a_trace_from_a_file_is_played_on_what_is_there() {
+    let trace = folder("traces").join("small.csv");
+    let step = |action, pointer, size, stream| format!("0,0,{action},{pointer},{size},{stream}\n");
+    let text = "Thread,Time,Action,Pointer,Size,Stream\n".to_owned()
+        + &step("allocate", "0x100", 1 << 20, "0x0")
+        + &step("allocate", "0x200", 3 << 20, "0x7f00")
+        + &step("free", "0x100", 1 << 20, "0x0")
+        + &step("free", "0x200", 3 << 20, "0x7f00");
+    fs::write(&trace, text).expect("the folder can be written");
+    let trace = trace.to_str().expect("a path in UTF-8");
+    let scaled = ["--live-gib", "0.001", "--runs", "3", "--json"];
+    let bench = ["bench", "alloc", "--trace", trace];
+    for (backend, peers) in
+        [("cpu", &["glibc"][..]), ("nvidia", &["cuMemAllocAsync,", "cuMemAlloc,"])]
+    {
+        let (code, out, err) = run(command(&bench)
+            .args(["--device", backend])
+            .args(scaled)
+            .env("LLAISYS_BACKENDS", beside("libllaisys_backend_nvidia.so"))
+            .env("LLAISYS_CUDA_DRIVER", beside("libcuda.so")));
+        assert_eq!(code, 0, "{err}");
+        let lines: Vec<Value> = out.lines().map(json).collect();
+        assert_eq!(lines.len(), 2 * peers.len(), "{out}");
+        for (lines, peer) in lines.chunks(2).zip(peers) {
+            let said =
+                |line: &Value| line["peer"].as_str().is_some_and(|text| text.starts_with(peer));
+            assert!(lines.iter().all(said), "{lines:?}");
+            assert_eq!((&lines[0]["unit"], &lines[1]["unit"]), (&"x".into(), &"ns".into()));
+            let share = lines[0]["ours"].as_f64().expect("a number");
+            assert!(share >= 0.99, "{share} of what is live is less than all of it");
+            let name = "trace small scaled to 0.001 GiB live, an op";
+            assert_eq!(lines[1]["bench"], name);
+        }
+    }
+    let (code, _, err) = run(command(&["bench", "alloc", "--trace"]).arg(COMMAND));
+    assert!(code == 2 && err.contains("UTF-8"), "{code}: {err}");
+}
+
+#[test]
 fn memory_is_measured_on_the_cpu() {
     let bench = ["bench", "alloc", "--runs", "3", "--json"];
     let (code, out, err) = run(&mut command(&bench));
