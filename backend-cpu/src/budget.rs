@@ -6,9 +6,9 @@
 //! below what the machine and the control group give.
 
 use crate::blocks::Place;
-use crate::cgroup;
+use llaisys_runtime_core::available_memory::available_memory;
+use llaisys_runtime_core::cgroup;
 use llaisys_runtime_core::lock::{ForkLock, Mutex};
-use std::fs;
 use std::path::Path;
 
 /// Requests from this size on are also weighed against what is free in the machine right now; for
@@ -125,29 +125,9 @@ fn physical_memory() -> u64 {
     }
 }
 
-/// What can be used right now without swapping; all there is where the system does not say.
-fn available_memory() -> u64 {
-    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| meminfo(&text));
-    let group = cgroup::memory_available(Path::new("/"));
-    machine.unwrap_or(u64::MAX).min(group.unwrap_or(u64::MAX))
-}
-
-fn meminfo(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kibibytes.checked_mul(1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn meminfo_is_read_in_kibibytes() {
-        let text = "MemTotal:       2048 kB\nMemAvailable:    1024 kB\n";
-        assert_eq!(meminfo(text), Some(1 << 20));
-        assert_eq!(meminfo("MemTotal: 2048 kB\n"), None);
-    }
 
     #[test]
     fn sizes_near_two_to_the_64th_do_not_wrap_the_budget() {

@@ -11,14 +11,14 @@
 //! | what is an event? | `events` |
 //! | what is one piece of work? | `command`, with `fill` |
 //! | what shapes do copies have, and what is staged? | `transfer`, with `pitched`, `batch`, `staging` |
-//! | who runs it? | `runner`: workers (`worker`, `pool`, `ready`, `berth`, `lookout`, `thread`) and threads that wait |
-//! | how is much memory moved or filled? | `bulk`, with `crew` |
+//! | who runs it? | `runner`: workers (`worker`, `pool`, `ready`, `berth`, `lookout`, and the core's `thread`) and threads that wait |
+//! | how is much memory moved or filled? | `bulk`, with `crew` and the core's `streaming` |
 //! | what may a host function not do? | `host_call` |
 //! | what does a seed do? | `schedule` |
 //! | where does memory come from, and when does it go back? | `memory`, with `blocks`, `deferred` |
 //! | what if the host must not touch device memory? | `strict`, with `text` |
 //! | what of the user's own memory is known? | `registrations`, with `pages` |
-//! | how much memory may be used? | `budget`, with `cgroup` |
+//! | how much memory may be used? | `budget`, with the core's `cgroup` and `available_memory` |
 //! | what are the devices? | `devices`, with `processor` |
 //! | how does a thread wait? | `signal`, `sleepers`, and the core's `lock`, both on its `futex` |
 //!
@@ -38,7 +38,6 @@ mod blocks;
 mod budget;
 mod bulk;
 mod c_heap;
-mod cgroup;
 mod claim;
 mod command;
 mod configuration;
@@ -75,7 +74,6 @@ mod slots;
 mod staging;
 mod strict;
 mod text;
-mod thread;
 mod transfer;
 mod worker;
 

@@ -5,8 +5,7 @@
 //! has needed it for a while.
 
 use crate::pool::Pool;
-use crate::thread;
-use llaisys_runtime_core::futex;
+use llaisys_runtime_core::{futex, thread};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;

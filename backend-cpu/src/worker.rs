@@ -11,8 +11,7 @@ use crate::pool::{Pool, Woken};
 use crate::queue::Queue;
 use crate::runner::{self, After};
 use crate::schedule::{RESTS, Schedule};
-use crate::thread;
-use llaisys_runtime_core::Result;
+use llaisys_runtime_core::{Result, thread};
 use std::hint::spin_loop;
 
 /// How long a worker waits between two looks, in pauses of the processor.

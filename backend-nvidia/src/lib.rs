@@ -9,7 +9,7 @@
 //! |---|---|
 //! | what does an operation do? | `backend`, and from there: |
 //! | … on streams and events? | `streams`, `client_events` |
-//! | … on memory? | `pool`, `unpooled`, `managed_memory`, `pinned`, `registered` |
+//! | … on memory? | `pool`, `unpooled`, `managed_memory`, `pinned` with `mapping`, `registered` |
 //! | … with copies and fills? | `copies`, `rows`, `batches`, `fills` |
 //! | … between devices? | `peers`, `nvml` |
 //! | how is the driver found, and why is there none? | `candidates`, `library`, `search`, `driver` |
@@ -43,6 +43,7 @@ mod fork;
 mod host_copy;
 mod library;
 mod managed_memory;
+mod mapping;
 mod marks;
 mod newer;
 mod nvml;

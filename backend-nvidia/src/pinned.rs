@@ -4,6 +4,8 @@
 //! driver's own free (`cuMemFreeHost`) waits for everything that its context has been given, also for
 //! work that came later, so it is called only while the devices are idle. Until then a freed block is
 //! kept, with a mark for each stream that had work; once those have passed, an allocation may have it.
+//! Large blocks are not the driver's own but ours, registered with it (see `mapping`): what is said of the
+//! driver's free holds for letting go of those, too.
 //!
 //! | a kept block | events pending | events passed, devices busy | events passed, devices idle |
 //! |---|---|---|---|
@@ -12,8 +14,9 @@
 
 use crate::call::cu;
 use crate::device::Device;
-use crate::errors::{self, OUT_OF_MEMORY};
+use crate::errors::{self, OUT_OF_MEMORY, SUCCESS};
 use crate::event::Event;
+use crate::mapping;
 use crate::marks;
 use cust::sys;
 use llaisys_runtime_core::error::{Error, Result};
@@ -31,19 +34,27 @@ const KEPT_WHEN_IDLE: usize = 64 << 20;
 pub(crate) const MOST_KEPT: usize = 1 << 30;
 
 /// Blocks that are allocated or kept.
-static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks { sizes: BTreeMap::new(), kept: Vec::new() });
+static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks { out: BTreeMap::new(), kept: Vec::new() });
 
 struct Blocks {
-    /// Address and size of what is handed out: a free is not told the size.
-    sizes: BTreeMap<usize, usize>,
+    /// What is handed out, by its address: a free is not told more.
+    out: BTreeMap<usize, Pinned>,
     /// What was freed and is not back with the driver.
     kept: Vec<Kept>,
+}
+
+/// What is known of a block.
+#[derive(Clone, Copy)]
+struct Pinned {
+    size: usize,
+    /// Mapped here and registered, not the driver's own.
+    is_mapped: bool,
 }
 
 /// A freed block and what has to pass before anyone else may have it.
 struct Kept {
     address: usize,
-    size: usize,
+    pinned: Pinned,
     events: Vec<Arc<Event>>,
 }
 
@@ -55,7 +66,12 @@ pub(crate) fn allocate(device: &Device, size: usize) -> Result<*mut c_void> {
     }
     give_back_when_idle();
     let mut pointer: *mut c_void = std::ptr::null_mut();
+    let mut is_mapped = false;
     let mut ask = || {
+        if let Some(mapped) = mapping::allocate(device, size) {
+            (pointer, is_mapped) = (mapped, true);
+            return SUCCESS;
+        }
         // SAFETY: `pointer` is writable.
         unsafe { cu!(cuMemHostAlloc(&mut pointer, size, sys::CU_MEMHOSTALLOC_PORTABLE)) }
     };
@@ -77,7 +93,7 @@ pub(crate) fn allocate(device: &Device, size: usize) -> Result<*mut c_void> {
         };
         format!("allocate {size} bytes of pinned host memory{why}")
     })?;
-    BLOCKS.lock().sizes.insert(pointer as usize, size);
+    BLOCKS.lock().out.insert(pointer as usize, Pinned { size, is_mapped });
     Ok(pointer)
 }
 
@@ -100,28 +116,31 @@ pub(crate) unsafe fn free(device: &Device, pointer: *mut c_void) -> Result<()> {
 pub(crate) fn keep(pointer: *mut c_void, events: Vec<Arc<Event>>) -> Result<()> {
     let address = pointer as usize;
     let mut blocks = BLOCKS.lock();
-    let Some(size) = blocks.sizes.remove(&address) else {
+    let Some(pinned) = blocks.out.remove(&address) else {
         return Err(Error::new(
             Status::InvalidValue,
             format!("free pinned host memory at {pointer:p}: this backend did not make it"),
         ));
     };
-    blocks.kept.push(Kept { address, size, events });
+    blocks.kept.push(Kept { address, pinned, events });
     Ok(())
 }
 
 /// How much is kept.
 pub(crate) fn kept_bytes() -> usize {
-    BLOCKS.lock().kept.iter().map(|kept| kept.size).sum()
+    BLOCKS.lock().kept.iter().map(|kept| kept.pinned.size).sum()
 }
 
 /// A kept block that fits without much waste, which no device uses any more.
 fn take_kept(size: usize) -> Option<*mut c_void> {
     let mut blocks = BLOCKS.lock();
-    let fits = |kept: &Kept| size <= kept.size && kept.size / 8 <= size / 7 && kept.has_passed();
+    let fits = |kept: &Kept| {
+        let has = kept.pinned.size;
+        size <= has && has / 8 <= size / 7 && kept.has_passed()
+    };
     let found = blocks.kept.iter().position(fits)?;
-    let Kept { address, size, .. } = blocks.kept.swap_remove(found);
-    blocks.sizes.insert(address, size);
+    let Kept { address, pinned, .. } = blocks.kept.swap_remove(found);
+    blocks.out.insert(address, pinned);
     Some(address as *mut c_void)
 }
 
@@ -141,8 +160,13 @@ fn give_back_what_has_passed() {
         blocks.kept = staying;
         leaving
     };
-    for block in blocks {
-        let pointer = block.address as *mut c_void;
+    for Kept { address, pinned, .. } in blocks {
+        let pointer = address as *mut c_void;
+        if pinned.is_mapped {
+            // SAFETY: the block came from `mapping`, and the record of it was just taken out.
+            unsafe { mapping::free(pointer, pinned.size) };
+            continue;
+        }
         // SAFETY: the block came from cuMemHostAlloc, and the record of it was just taken out.
         let code = unsafe { cu!(cuMemFreeHost(pointer)) };
         // The call that freed it has long succeeded; nobody could do anything about it now.

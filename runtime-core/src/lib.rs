@@ -10,6 +10,7 @@
 //! | why was a file refused? | `loader`: `trust`, `elf`, `sanitizer`, then `descriptor` |
 //! | what is checked before a backend is called? | `managed`, with `pointers` and `streams` |
 //! | where does device memory come from? | `allocator`, counted by `accounting` |
+//! | how is much pageable memory copied? | `staging`, over `thread` and `streaming` |
 //! | which device is current on this thread? | `current` |
 //! | what happens at `fork`? | `fork`, `lock` over `futex` |
 //!
@@ -20,7 +21,9 @@ mod accounting;
 mod allocator;
 pub mod api;
 mod atomic;
+pub mod available_memory;
 pub mod candidate;
+pub mod cgroup;
 pub mod copy;
 mod copy_plan;
 pub mod current;
@@ -52,11 +55,14 @@ mod record;
 pub mod registry;
 mod sanitizer;
 mod slots;
+mod staging;
 pub mod status;
 pub mod stream;
 mod stream_state;
+pub mod streaming;
 mod streams;
 pub mod support;
+pub mod thread;
 pub mod trust;
 mod visitors;
 

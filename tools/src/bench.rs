@@ -6,7 +6,7 @@
 use crate::comparison::{Comparison, Goal};
 use crate::progress::Progress;
 use crate::stream::Peer;
-use crate::{allocation, copy, dispatch, print, replay, runtime, stream};
+use crate::{allocation, copy, dispatch, print, replay, runtime, stream, transfer};
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment;
 use llaisys_runtime::core::Result as Outcome;
@@ -40,7 +40,8 @@ enum What {
     Alloc(replay::Options),
     /// What a stream of the CPU device costs, against handing work to a thread
     Stream,
-    /// Copies of the CPU device, against the C library's memcpy
+    /// Copies: of the CPU device against the C library's memcpy, between a GPU and the host against the
+    /// driver's own
     Copy,
 }
 
@@ -97,15 +98,21 @@ impl What {
                     run: Box::new(move |target, runs| case.run(target, peer, runs)),
                 })
                 .collect(),
-            What::Copy => copy::Case::ALL
-                .into_iter()
-                .map(|case| Case {
+            What::Copy => {
+                let on_the_host = copy::Case::ALL.into_iter().map(|case| Case {
                     name: case.name(),
                     goal: Goal::G15,
                     backend: "cpu",
                     run: Box::new(move |target, runs| case.run(target, runs)),
-                })
-                .collect(),
+                });
+                let to_and_fro = transfer::Case::ALL.into_iter().map(|case| Case {
+                    name: case.name(),
+                    goal: case.goal(),
+                    backend: "nvidia",
+                    run: Box::new(move |target, runs| case.run(target, runs)),
+                });
+                on_the_host.chain(to_and_fro).collect()
+            }
         }
     }
 }
@@ -192,7 +199,8 @@ fn nothing_to_measure(options: &Options) -> ExitCode {
     print::note(format!(
         "error: {what} measured on `{device}`: of dispatch, G7 and G8 are on nvidia, G10 is on \
          cpu; of \
-          alloc, G3 and G11 are on cpu; of stream, G12, G13 and G14; of copy, G15\n\n\
+          alloc, G3 and G11 are on cpu; of stream, G12, G13 and G14; of copy, G15, and \
+          on nvidia G5 and G6\n\n\
          For more information, try '--help'."
     ));
     ExitCode::from(2)

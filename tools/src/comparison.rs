@@ -14,6 +14,12 @@ pub enum Goal {
     /// A trace of allocations: time and memory
     #[value(name = "G3", alias = "g3")]
     G3,
+    /// A copy from or to pinned memory
+    #[value(name = "G5", alias = "g5")]
+    G5,
+    /// A copy from or to pageable memory
+    #[value(name = "G6", alias = "g6")]
+    G6,
     /// What we add to a raw enqueue
     #[value(name = "G7", alias = "g7")]
     G7,

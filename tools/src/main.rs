@@ -46,6 +46,7 @@ mod runtime;
 mod samples;
 mod stream;
 mod trace;
+mod transfer;
 mod twelve;
 mod two_streams;
 

@@ -23,15 +23,22 @@ type Native = *mut c_void;
 pub struct NativeDriver {
     /// Copies from host memory.
     pub copy_in: unsafe extern "C" fn(Address, *const c_void, usize, Native) -> Answer,
+    /// Copies to host memory.
+    pub copy_out: unsafe extern "C" fn(*mut c_void, Address, usize, Native) -> Answer,
+    /// Copies from host memory, and waits.
+    pub copy_in_and_wait: unsafe extern "C" fn(Address, *const c_void, usize) -> Answer,
+    /// Copies to host memory, and waits.
+    pub copy_out_and_wait: unsafe extern "C" fn(*mut c_void, Address, usize) -> Answer,
     /// Copies within the device.
     pub copy: unsafe extern "C" fn(Address, Address, usize, Native) -> Answer,
     /// Fills with a byte.
     pub fill: unsafe extern "C" fn(Address, c_uchar, usize, Native) -> Answer,
+    /// Waits for a stream.
+    pub settle: unsafe extern "C" fn(Native) -> Answer,
     /// Asks for an event.
     pub query: unsafe extern "C" fn(Native) -> Answer,
     create: unsafe extern "C" fn(*mut Native, c_uint) -> Answer,
     record: unsafe extern "C" fn(Native, Native) -> Answer,
-    settle: unsafe extern "C" fn(Native) -> Answer,
     wait: unsafe extern "C" fn(Native) -> Answer,
     destroy: unsafe extern "C" fn(Native) -> Answer,
     version: i32,
@@ -52,6 +59,9 @@ impl NativeDriver {
             check("cuDriverGetVersion", ask(&mut version))?;
             NativeDriver {
                 copy_in: symbol(&library, "cuMemcpyHtoDAsync_v2")?,
+                copy_out: symbol(&library, "cuMemcpyDtoHAsync_v2")?,
+                copy_in_and_wait: symbol(&library, "cuMemcpyHtoD_v2")?,
+                copy_out_and_wait: symbol(&library, "cuMemcpyDtoH_v2")?,
                 copy: symbol(&library, "cuMemcpyDtoDAsync_v2")?,
                 fill: symbol(&library, "cuMemsetD8Async")?,
                 query: symbol(&library, "cuEventQuery")?,

@@ -29,6 +29,10 @@ impl<B: RuntimeApi> Managed<B> {
         let Some(plan) = self.rules(device).plan(request)? else { return Ok(()) };
         self.may_wait(&plan)?;
         let _copying = self.pools.enqueueing(plan.flags);
+        // SAFETY: the plan is the request's; `entered` keeps the stream alive, and it is on this device.
+        if let Some(staged) = unsafe { self.stage(device, stream, &request, &plan, false) } {
+            return staged;
+        }
         let Request { dst, src, size, .. } = request;
         // SAFETY: the plan checked ranges, kind and overlap as far as the core knows the pointers; for
         // the rest the caller keeps the contract. `entered` keeps the stream alive, and it is on this

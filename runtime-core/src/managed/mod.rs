@@ -12,6 +12,7 @@
 //! | copies | `copy_plan`: nothing, an error, or what the backend must know of the host memory | C1, C3, C4, M3 |
 //! | events | `events`: handles of the core's own, reached is remembered | V1, V2, V3 |
 //! | where device memory comes from | `allocator`, behind `managed/pooled` | M4, M7, E4 |
+//! | large copies of pageable memory | `staging`, behind `managed/staged` | C2, C3 |
 //! | memory that went somewhere | `accounting`, per device and per stream | |
 //! | what a backend lacks | `managed/copies`, `managed/memory`: done with other operations | M7 |
 //! | a device that failed | `lost`: the first cause, for every later call | E5 |
@@ -21,6 +22,7 @@ mod copies;
 mod events;
 mod memory;
 mod pooled;
+mod staged;
 mod user_slots;
 
 use crate::allocator::mode::is_pooled;
@@ -34,6 +36,7 @@ use crate::fork::{self, ForkAware};
 use crate::host_function::{self, Call};
 use crate::lost::LostDevices;
 use crate::pointers::{self, About, MemoryKind};
+use crate::staging;
 use crate::status::Status;
 use crate::streams::{Doomed, Held, StreamTable};
 use std::ffi::c_void;
@@ -57,6 +60,8 @@ pub struct Managed<B> {
     lost: LostDevices,
     accounts: memory::Accounts,
     pools: pooled::Pools,
+    /// Its threads outlive every call, so it is not inside.
+    staging: &'static staging::Engine,
 }
 
 impl<B: RuntimeApi> Managed<B> {
@@ -71,6 +76,7 @@ impl<B: RuntimeApi> Managed<B> {
                 is_pooled(device_type, backend.capabilities()),
                 backend.capabilities().contains(Capabilities::DEVICE_MEMORY_IS_HOST_MEMORY),
             ),
+            staging: Box::leak(Box::new(staging::Engine::new(&backend))),
             backend,
             device_type,
             count: AtomicI32::new(-1),
@@ -80,6 +86,7 @@ impl<B: RuntimeApi> Managed<B> {
             lost: LostDevices::new(),
             accounts: memory::Accounts::new(),
         }));
+        managed.staging.attach(&managed.backend);
         pointers::carry_over_forks();
         fork::register(managed);
         managed
@@ -267,6 +274,7 @@ impl<B: RuntimeApi> ForkAware for Managed<B> {
         self.accounts.prepare();
         self.lost.prepare();
         self.pools.prepare();
+        self.staging.prepare();
     }
     fn parent(&self) {
         self.streams.parent();
@@ -274,9 +282,11 @@ impl<B: RuntimeApi> ForkAware for Managed<B> {
         self.accounts.parent();
         self.lost.parent();
         self.pools.parent();
+        self.staging.parent();
     }
     fn child(&self) {
         self.parent();
+        self.staging.forget();
         self.pools.forget_work(self.host_memory);
         host_function::forget();
         self.in_child.store(true, Ordering::Relaxed);
@@ -392,9 +402,8 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
     ) -> Result<()> {
         host_function::may_block()?;
         self.check_device(device)?;
-        let Some(plan) = self.rules(device).plan(Request { dst, src, size, kind, flags })? else {
-            return Ok(());
-        };
+        let request = Request { dst, src, size, kind, flags };
+        let Some(plan) = self.rules(device).plan(request)? else { return Ok(()) };
         // The copy belongs to the device whose memory it touches, whichever is current (D3).
         let device = plan.device.unwrap_or(device);
         if let Some(other) = plan.other_device {
@@ -404,6 +413,11 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
             })?;
         }
         let _copying = self.pools.copying();
+        // SAFETY: the plan is the request's; the default stream always exists.
+        if let Some(staged) = unsafe { self.stage(device, Stream::DEFAULT, &request, &plan, true) }
+        {
+            return staged;
+        }
         // SAFETY: the plan checked ranges, kind and overlap as far as the core knows the pointers;
         // for the rest the caller keeps `memcpy_sync`'s contract.
         self.on(device, |backend| unsafe {

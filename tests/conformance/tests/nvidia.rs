@@ -87,3 +87,23 @@ fn when_the_device_is_slow_and_its_queue_short() {
     suite.env("FAKE_CUDA_LATENCY_US", "200").env("FAKE_CUDA_QUEUE_DEPTH", "4096");
     support::assert_conforms(suite, 60);
 }
+
+#[test]
+fn when_several_threads_copy_all_pageable_memory() {
+    // Also small copies are taken apart, so that every case that copies is one of the staging engine.
+    let (_, driver) = files();
+    let mut suite = on_the_device(suite());
+    suite.args(["--filter", "life/", "--filter", "errors/"]);
+    suite.env("LLAISYS_STAGING", "force").env("LLAISYS_CONFORMANCE_FAKE_CUDA", driver);
+    suite.env("FAKE_CUDA_REUSE_HANDLES", "1");
+    support::assert_conforms(suite, 150);
+}
+
+#[test]
+fn when_streams_share_the_few_queues_that_a_device_has() {
+    // Behind a held copy of one stream those of others are held too: the threads that copy must not need many.
+    let mut suite = suite();
+    suite.args(["--filter", "large_cop"]).env("FAKE_CUDA_COPY_QUEUES", "8");
+    suite.env("LLAISYS_STAGING", "force,threads=12");
+    support::assert_conforms(suite, 5);
+}

@@ -42,6 +42,12 @@ impl Copy {
         self.from.check()
     }
 
+    /// Whether it is from the host to a device, or from one to the host; `None` within either.
+    pub fn is_to_device(&self) -> Option<bool> {
+        let (to, from) = (self.to.is_device(), self.from.is_device());
+        (to != from).then_some(to)
+    }
+
     pub fn run(&self) -> Answer {
         self.check()?;
         for (to, from) in self.shape.rows() {

@@ -13,7 +13,7 @@ use crate::handles::{Handle, Handles};
 use crate::memory::Block;
 use crate::pools::Pool;
 use crate::settings::{self, Settings};
-use crate::streams::{Stream, StreamKey};
+use crate::streams::{Point, Stream, StreamKey};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::OnceLock;
@@ -46,6 +46,9 @@ pub struct World {
     pub ready: VecDeque<StreamKey>,
     pub idle_workers: usize,
     pub workers: usize,
+    /// The last copy of each hardware queue: of a context, by number, to the device or from it.
+    pub copy_queues: HashMap<(Handle, u64, bool), Point>,
+    pub streams_made: u64,
     next_number: u64,
 }
 
@@ -150,6 +153,8 @@ pub fn initialise(flags: u32) -> Answer {
         ready: VecDeque::new(),
         idle_workers: 0,
         workers: 0,
+        copy_queues: HashMap::new(),
+        streams_made: 0,
         next_number: 0,
     };
     for device in 0..devices.len() {

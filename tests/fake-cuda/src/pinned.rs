@@ -11,6 +11,7 @@ use crate::errors::{
     Answer, HOST_MEMORY_ALREADY_REGISTERED, HOST_MEMORY_NOT_REGISTERED, INVALID_VALUE,
     OUT_OF_MEMORY,
 };
+use crate::faults::misuse;
 use crate::handles::Handle;
 use crate::memory::Block;
 use crate::streams;
@@ -115,7 +116,13 @@ fn end(driver: &'static Driver, pointer: usize, allocated: bool) -> Answer {
     streams::wait_for(driver, &mut world, context, &points)?;
     // Another thread may have freed it during the wait.
     world.host_range(pointer, allocated)?;
-    world.memory.remove(&pointer);
+    let ended = world.memory.remove(&pointer);
+    if let Some(Block::Host(HostRange { bytes, block: None, .. })) = ended
+        && !is_mapped(pointer, bytes)
+    {
+        // A device may have written into whatever the process has there now.
+        misuse("registered memory, unmapped,", pointer, driver.settings.abort_on_misuse);
+    }
     Ok(())
 }
 

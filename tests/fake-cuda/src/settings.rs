@@ -24,6 +24,8 @@ pub struct Settings {
     pub latency: Duration,
     /// `FAKE_CUDA_QUEUE_DEPTH`: operations that a stream takes before the caller has to wait.
     pub queue_depth: usize,
+    /// How many hardware queues the copies of a direction share; 0: each stream has its own.
+    pub copy_queues: u64,
     /// `FAKE_CUDA_REUSE_HANDLES`: a destroyed stream's or event's address comes back at once.
     pub reuse_handles: bool,
     /// `FAKE_CUDA_ABORT_ON_MISUSE`: a destroyed handle ends the process, as it does on the real driver.
@@ -48,6 +50,7 @@ impl Settings {
             no_concurrent_managed: flag("FAKE_CUDA_NO_CONCURRENT_MANAGED"),
             latency: Duration::from_micros(number("FAKE_CUDA_LATENCY_US").unwrap_or(0) as u64),
             queue_depth: number("FAKE_CUDA_QUEUE_DEPTH").unwrap_or(1021).max(1),
+            copy_queues: number("FAKE_CUDA_COPY_QUEUES").unwrap_or(0) as u64,
             reuse_handles: flag("FAKE_CUDA_REUSE_HANDLES"),
             abort_on_misuse: flag("FAKE_CUDA_ABORT_ON_MISUSE"),
             deinitialized_at_exit: flag("FAKE_CUDA_DEINITIALIZED_AT_EXIT"),

@@ -55,6 +55,8 @@ pub struct Stream {
     pub destroyed: bool,
     /// It is captured: what it is given is not done.
     pub capture: Option<Capture>,
+    /// How many streams were made before it: which hardware queues it uses.
+    pub place: u64,
 }
 
 impl Stream {
@@ -72,13 +74,16 @@ impl Stream {
             waiting: Vec::new(),
             destroyed: false,
             capture: None,
+            place: 0,
         }
     }
 }
 
 impl World {
-    pub fn add_stream(&mut self, stream: Stream) -> StreamKey {
+    pub fn add_stream(&mut self, mut stream: Stream) -> StreamKey {
         let key = self.number();
+        stream.place = self.streams_made;
+        self.streams_made += 1;
         if stream.handle != 0 {
             self.stream_handles.insert(stream.handle, key);
         }
@@ -98,6 +103,19 @@ impl World {
     /// All that the streams of a context were given.
     pub fn work_of(&self, context: Handle) -> Vec<Point> {
         self.pending(|stream| stream.context == context)
+    }
+
+    /// The hardware queue that a copy goes through, if streams share them.
+    fn copy_queue(
+        &self,
+        driver: &Driver,
+        key: StreamKey,
+        work: &Work,
+    ) -> Option<(Handle, u64, bool)> {
+        let queues = driver.settings.copy_queues;
+        let to_device = work.is_copy_to_device().filter(|_| queues > 0)?;
+        let stream = self.streams.get(&key)?;
+        Some((stream.context, stream.place % queues, to_device))
     }
 
     fn pending(&self, wanted: impl Fn(&Stream) -> bool) -> Vec<Point> {
@@ -211,11 +229,16 @@ pub fn give(
         wait_for_room(driver, world, key);
     }
     after.extend(world.ordered_before(key));
+    let queue = world.copy_queue(driver, key, &work);
+    after.extend(queue.and_then(|queue| world.copy_queues.get(&queue)));
     let stream = world.streams.get_mut(&key).ok_or(CONTEXT_IS_DESTROYED)?;
     stream.given += 1;
     stream.filling += usize::from(fills);
     let number = stream.given;
     stream.queue.push_back(Operation { number, after, work });
+    if let Some(queue) = queue {
+        world.copy_queues.insert(queue, (key, number));
+    }
     world.schedule(driver, key);
     Ok((key, number))
 }

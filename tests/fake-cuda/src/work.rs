@@ -49,6 +49,14 @@ impl Work {
         matches!(self, Work::Copy(_) | Work::Batch(_) | Work::Fill(_))
     }
 
+    /// Whether it copies from the host to a device, or from one to the host; `None` for anything else.
+    pub fn is_copy_to_device(&self) -> Option<bool> {
+        match self {
+            Work::Copy(copy) => copy.is_to_device(),
+            _ => None,
+        }
+    }
+
     pub fn is_host_function(&self) -> bool {
         matches!(self, Work::Call(_) | Work::CallBack(_))
     }

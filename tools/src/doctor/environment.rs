@@ -22,6 +22,7 @@ const OURS: &[(&str, &str)] = &[
     ("LLAISYS_CUDA_DRIVER", "exactly these driver libraries are tried, in this order"),
     ("LLAISYS_ALLOCATOR", "pooled or plain: device memory from pools, or from the backend"),
     ("LLAISYS_LAUNCH_BLOCKING", "1: every operation is complete when it returns (slow)"),
+    ("LLAISYS_STAGING", "on, off or force: pageable memory is copied by several threads"),
     ("LLAISYS_CPU_DEVICES", "how many devices the CPU backend has"),
     ("LLAISYS_CPU_MEMORY_LIMIT", "limit of the CPU's device memory"),
     ("LLAISYS_CPU_THREADS", "how many workers run the CPU's streams"),

@@ -26,6 +26,7 @@ mod fork_in_host_function;
 mod free;
 mod held_streams;
 mod host_functions;
+mod large_copies;
 mod library_folder;
 mod limits;
 mod managed_memory;
@@ -33,6 +34,7 @@ mod memory;
 mod nvidia_driver;
 mod nvidia_failures;
 mod nvidia_recovery;
+mod nvidia_staging;
 mod nvidia_start;
 mod out_of_memory;
 mod pitched_copies;
@@ -70,6 +72,7 @@ pub fn all() -> Vec<Case> {
         registered_memory::CASES,
         copies::CASES,
         async_copies::CASES,
+        large_copies::CASES,
         fills::CASES,
         pitched_copies::CASES,
         batched_copies::CASES,
@@ -100,13 +103,14 @@ pub fn all() -> Vec<Case> {
         nvidia_driver::CASES,
         nvidia_failures::CASES,
         nvidia_recovery::CASES,
+        nvidia_staging::CASES,
     ];
     lists.iter().copied().chain(raw::CASES).flatten().copied().collect()
 }
 
 /// Every program that a case runs in a process of its own.
 pub fn programs() -> Vec<Program> {
-    let lists: [&[Program]; 20] = [
+    let lists: [&[Program]; 21] = [
         devices::PROGRAMS,
         out_of_memory::PROGRAMS,
         streams::PROGRAMS,
@@ -126,6 +130,7 @@ pub fn programs() -> Vec<Program> {
         nvidia_driver::PROGRAMS,
         nvidia_failures::PROGRAMS,
         nvidia_recovery::PROGRAMS,
+        nvidia_staging::PROGRAMS,
         raw::PROGRAMS,
     ];
     lists.concat()

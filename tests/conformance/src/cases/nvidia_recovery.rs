@@ -122,7 +122,12 @@ fn use_stream(context: &'static Context, stream: Stream) -> Checked {
 fn a_stream_that_could_not_be_destroyed_is_used_and_destroyed_later(
     context: &'static Context,
 ) -> Checked {
-    runs_plain(context, "destroy_twice")
+    // It counts streams, and the threads that copy have some.
+    launch(context, "destroy_twice")
+        .env("LLAISYS_ALLOCATOR", "plain")
+        .env("LLAISYS_STAGING", "off")
+        .run()?
+        .expect_success()
 }
 
 fn free_after_a_failed_destroy(bare: &Bare) -> Checked<i32> {
@@ -156,6 +161,13 @@ fn memory_on_a_stream_that_could_not_be_destroyed_is_still_kept_for_it(
     runs(context, "free_after_a_failed_destroy")
 }
 
+/// The driver has no pinned memory the nth time that it is asked (0: ever), neither to allocate nor to
+/// register.
+fn no_pinned_memory(fake: &Fake, nth: u64) -> Checked {
+    fake.fail(c"cuMemHostRegister", nth, OUT_OF_MEMORY)?;
+    fake.fail(c"cuMemHostAlloc", nth, OUT_OF_MEMORY)
+}
+
 /// Pinned memory that was freed and is kept for the next one who asks: eight blocks.
 fn keep_some(context: &'static Context) -> Checked {
     let blocks: Vec<Block> =
@@ -168,7 +180,7 @@ fn give_back_pinned(bare: &Bare) -> Checked<i32> {
     let fake = Fake::open()?;
     keep_some(context)?;
     let before = fake.calls(c"cuMemFreeHost")?;
-    fake.fail(c"cuMemHostAlloc", 1, OUT_OF_MEMORY)?;
+    no_pinned_memory(&fake, 1)?;
     // None of those that are kept is large enough.
     let large = Block::pinned(context, 16 << 20)?;
     let given_back = fake.calls(c"cuMemFreeHost")? - before;
@@ -196,8 +208,8 @@ fn wait_for_pinned(bare: &Bare) -> Checked<i32> {
     source.free()?;
     let before = fake.calls(c"cuMemFreeHost")?;
     // Until the kept block is back there is no memory.
-    fake.fail(c"cuMemHostAlloc", 1, OUT_OF_MEMORY)?;
-    fake.fail(c"cuMemHostAlloc", 2, OUT_OF_MEMORY)?;
+    no_pinned_memory(&fake, 1)?;
+    no_pinned_memory(&fake, 2)?;
     let caller = Caller::start(move || Block::pinned(context, 16 << 20)?.free())?;
     caller.expect_waiting("malloc_host, when all that there is to give back is still in use")?;
     ensure_eq!(fake.calls(c"cuMemFreeHost")?, before, "frees of memory that is in use");
@@ -224,12 +236,13 @@ fn run_out_of_pinned(bare: &Bare) -> Checked<i32> {
         if are_kept {
             keep_some(context)?;
         }
-        fake.fail(c"cuMemHostAlloc", 0, OUT_OF_MEMORY)?;
+        no_pinned_memory(&fake, 0)?;
         let answer = context.x.malloc_host(0, size as u64);
         let what = "when there is none, whatever goes back";
         let told = context.answered(answer, "malloc_host", Status::OutOfMemory, what)?;
         ensure_eq!(told.native_code, i64::from(OUT_OF_MEMORY), "the driver's code");
         ensure!(told.message.contains(&size.to_string()), "the message says how much: {told:?}");
+        fake.fail(c"cuMemHostRegister", 0, 0)?;
         fake.fail(c"cuMemHostAlloc", 0, 0)?;
         Block::pinned(context, size)?.free()?;
     }

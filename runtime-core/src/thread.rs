@@ -8,7 +8,8 @@
 //! and when it ends. A fork may come while another thread, anybody's, holds it; then no thread of
 //! the child ever starts (L2). The C library sees to its own locks at `fork`.
 
-use llaisys_runtime_core::{Error, Result, Status};
+use crate::error::{Error, Result};
+use crate::status::Status;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
@@ -35,7 +36,7 @@ pub fn start(name: String, main: impl FnOnce() + Send + 'static) -> Result<()> {
         // SAFETY: no thread was started, so the box is still ours.
         drop(unsafe { Box::from_raw(start) });
         let reason = std::io::Error::from_raw_os_error(code);
-        let message = format!("no thread `{shown}` for the CPU backend: {reason}");
+        let message = format!("no thread `{shown}`: {reason}");
         return Err(Error::new(Status::OutOfMemory, message).with_native(i64::from(code), "errno"));
     }
     // SAFETY: written by `pthread_create` on success; nobody joins the thread.
