@@ -152,6 +152,11 @@ impl Case {
         }
     }
 
+    /// Whether it says that it needs something; a case against the plugin alone says capabilities only.
+    pub fn needs(&self, need: Need) -> bool {
+        matches!(self.body, Body::Core(needs, _) if needs.contains(&need))
+    }
+
     /// Whether every backend has what the case is about: it needs nothing optional but the gates, with
     /// which streams are held.
     pub fn is_of_the_core_profile(&self) -> bool {

@@ -47,6 +47,8 @@ pub enum Need {
     Root,
     /// `LLAISYS_CONFORMANCE_FAKE_CUDA` names a driver that fails on demand.
     FakeDriver,
+    /// The whole memory of its device: no other case runs beside it.
+    WholeDevice,
     /// Time: left out of quick runs, which are for sanitizers.
     Time,
 }

@@ -10,6 +10,7 @@ use crate::expectations::Expectations;
 use crate::footprint::{Footprint, Held};
 use crate::forever::forever;
 use crate::gate;
+use crate::needs::Need;
 use crate::outcome::{Checked, Outcome, Stop};
 use crate::program;
 use crate::quiet;
@@ -264,8 +265,8 @@ pub struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Runs every case in a process of its own, several at a time; tells about each as it ends, with how
-    /// many have.
+    /// Runs every case in a process of its own, several at a time, and at the end those that want their device
+    /// to themselves; tells about each as it ends, with how many have.
     pub fn run_apart(
         &self,
         cases: &[Case],
@@ -273,21 +274,26 @@ impl Plan<'_> {
     ) -> Vec<Report> {
         let (next, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let reports: Mutex<Vec<Option<Report>>> = Mutex::new(vec![None; cases.len()]);
+        let run = |index: usize| {
+            let case = &cases[index];
+            let mut report = repeated(case, self.setup, self.repeat, run_apart);
+            self.expectations.apply(case, &mut report);
+            let mut all = reports.lock().unwrap_or_else(PoisonError::into_inner);
+            told(case, &report, ended.fetch_add(1, Ordering::Relaxed) + 1);
+            all[index] = Some(report);
+        };
+        let wants_all = |index: &usize| cases[*index].needs(Need::WholeDevice);
+        let (last, first): (Vec<_>, Vec<_>) = (0..cases.len()).partition(wants_all);
         std::thread::scope(|scope| {
             for _ in 0..self.jobs.max(1) {
                 scope.spawn(|| {
-                    loop {
-                        let index = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(case) = cases.get(index) else { break };
-                        let mut report = repeated(case, self.setup, self.repeat, run_apart);
-                        self.expectations.apply(case, &mut report);
-                        let mut all = reports.lock().unwrap_or_else(PoisonError::into_inner);
-                        told(case, &report, ended.fetch_add(1, Ordering::Relaxed) + 1);
-                        all[index] = Some(report);
+                    while let Some(index) = first.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        run(*index);
                     }
                 });
             }
         });
+        last.into_iter().for_each(run);
         let reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
         reports.into_iter().flatten().collect()
     }

@@ -11,8 +11,8 @@ use llaisys_runtime_core::api::UNKNOWN_BYTES;
 
 cases! { Area::Errors;
     "E4" after_out_of_memory_a_smaller_request_works [];
-    "E4" the_device_is_filled_half_freed_and_filled_again [DeviceInformation];
-    "E4" eight_threads_run_out_of_memory_at_once [DeviceInformation];
+    "E4" the_device_is_filled_half_freed_and_filled_again [DeviceInformation, WholeDevice];
+    "E4" eight_threads_run_out_of_memory_at_once [DeviceInformation, WholeDevice];
 }
 
 programs![fill_and_go_on, fill_from_eight_threads];
