@@ -339,13 +339,13 @@ fn a_stream_that_is_captured_is_left_alone_by_who_allocates_and_frees() {
             distinct.dedup();
             assert_eq!(distinct.len(), meanwhile.len(), "freed and handed out during a capture");
             assert!(!meanwhile.iter().any(|block| blocks.contains(block)));
-            // SAFETY: a live stream.
-            unsafe { api.stream_synchronize(0, other) }.expect("the other one is as it was");
             let again = api.malloc_host(0, 1 << 20).expect("memory");
             // SAFETY: just allocated.
             unsafe { api.free_host(0, again) }.expect("freed");
             api.trim_memory(0, 0).expect("trimmed");
             capture.end();
+            // SAFETY: a live stream.
+            unsafe { api.stream_synchronize(0, other) }.expect("the other one is as it was");
             // Now it comes back, once enough waits for somebody to ask.
             let after: Vec<usize> = (0..10).flat_map(|_| in_turn()).collect();
             let distinct: std::collections::BTreeSet<usize> = after.iter().copied().collect();
