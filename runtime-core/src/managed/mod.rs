@@ -365,6 +365,9 @@ impl<B: RuntimeApi> RuntimeApi for Managed<B> {
 
     #[inline]
     unsafe fn free_device(&self, _: Ordinal, pointer: *mut c_void) -> Result<()> {
+        if pointer.is_null() {
+            return Ok(());
+        }
         if let Some(freed) = self.claim_pooled(pointer, About::DEVICE) {
             return self.free_pooled(freed);
         }
