@@ -61,6 +61,11 @@ impl Fences {
         self.asking.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// In the child of a fork: whoever asked in the parent is not here.
+    pub fn forget(&self) {
+        self.asking.store(0, Ordering::Relaxed);
+    }
+
     /// Whether somebody is asking just now: worth a little patience, for all streams are asked at one door.
     pub fn are_asked(&self) -> bool {
         self.asking.load(Ordering::Relaxed) != 0

@@ -151,6 +151,7 @@ impl Pools {
     pub fn forget_work(&self, host_memory: bool) {
         self.sources.forget_work();
         self.copies.forget();
+        self.fences.forget();
         self.all().for_each(Pool::forget_work);
         if !host_memory {
             self.are_closed.store(true, Ordering::Relaxed);

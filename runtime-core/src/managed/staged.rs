@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::host_function;
 use crate::pointers;
 use crate::staging::board::Failure;
+use crate::status::Status;
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
@@ -100,13 +101,19 @@ impl<B: RuntimeApi> Managed<B> {
 /// A device takes some microseconds to pass an event, also on a stream that has nothing else to do.
 const PATIENCE: Duration = Duration::from_micros(30);
 
-/// Whether everything that is before an operation in a stream is done; waits for it if asked to.
+/// Whether everything that is before an operation in a stream is done; waits for it if asked to. A stream that
+/// is captured into a graph is left alone: nothing is done in it.
 fn has_its_turn(
     backend: &impl RuntimeApi,
     device: Ordinal,
     stream: Stream,
     waits: bool,
 ) -> Result<bool> {
+    // SAFETY: the caller keeps the stream alive, and it is of the device.
+    let idle = unsafe { backend.stream_query(device, stream) };
+    if idle.is_err_and(|error| error.status() == Status::NotPermitted) {
+        return Ok(false);
+    }
     let event = backend.create_event(device, EventFlags::NONE)?;
     // SAFETY: the event was just made on this device, and is destroyed once; the caller keeps the stream
     // alive, and it is of the device.

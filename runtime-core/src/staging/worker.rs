@@ -83,6 +83,11 @@ impl Worker {
                 if self.free.is_empty() {
                     self.retire();
                 }
+                if self.is_broken {
+                    // A device that is lost may still use the slot that just came free.
+                    self.engine.finish(&piece, Err(Failure::Unserved));
+                    continue;
+                }
                 self.begin(piece);
             } else if !self.under_way.is_empty() {
                 self.retire();
