@@ -8,6 +8,7 @@
 
 use crate::addresses;
 use crate::call::cu;
+use crate::capture::{self, Relaxed};
 use crate::device::Device;
 use crate::errors::{self, NOT_READY};
 use crate::event::Event;
@@ -57,11 +58,16 @@ pub(crate) unsafe fn copy(device: &Device, copy: Rows, stream: Stream) -> Option
 }
 
 /// Whether the driver would wait with a copy from or to this host memory: the stream is busy, or the
-/// default stream that it follows, and nobody has pinned the memory.
+/// default stream that it follows, and nobody has pinned the memory. A captured stream does not wait, and is not
+/// asked; nor is a capture of another stream spoilt by the question.
 ///
 /// # Safety
 /// - `stream` is NULL or a live stream; the device's context is entered.
 unsafe fn would_wait(host: CUdeviceptr, stream: Stream) -> bool {
+    let _relaxed = Relaxed::enter();
+    if capture::forbids_questions(native(stream)) {
+        return false;
+    }
     // SAFETY: by the contract above.
     let busy =
         unsafe { cu!(cuStreamQuery(native(stream))) == NOT_READY } || !marks::default_is_ready();

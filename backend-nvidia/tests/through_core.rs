@@ -309,7 +309,26 @@ fn a_stream_that_is_captured_is_left_alone_by_who_allocates_and_frees() {
                 (0..40).map(|_| api.malloc_device(0, size).expect("memory") as usize).collect();
             let large = api.malloc_device(0, 65 << 20).expect("memory");
             let pinned = api.malloc_host(0, size).expect("memory");
+            let target = api.malloc_device(0, 16 << 20).expect("memory");
+            let source = vec![7_u8; 16 << 20];
             let capture = Capture::begin(captured);
+            // A copy of pageable memory becomes part of the graph, whoever would do it otherwise.
+            for size in [1 << 20, source.len()] {
+                let from = source.as_ptr().cast();
+                // SAFETY: both have so many bytes, and the graph is never launched.
+                let copied = unsafe {
+                    api.memcpy_async(
+                        0,
+                        target,
+                        from,
+                        size,
+                        MemcpyKind::H2D,
+                        captured,
+                        CopyFlags::NONE,
+                    )
+                };
+                copied.expect("captured");
+            }
             // SAFETY: the stream is live.
             let error = refused(unsafe { api.stream_query(0, captured) });
             assert_eq!(error.status(), Status::NotPermitted, "{error}");
@@ -350,6 +369,8 @@ fn a_stream_that_is_captured_is_left_alone_by_who_allocates_and_frees() {
             let after: Vec<usize> = (0..10).flat_map(|_| in_turn()).collect();
             let distinct: std::collections::BTreeSet<usize> = after.iter().copied().collect();
             assert!(distinct.len() < after.len(), "nothing that was freed came back");
+            // SAFETY: not used any more.
+            unsafe { api.free_device(0, target) }.expect("freed");
             for stream in [captured, other] {
                 // SAFETY: live, and not used any more.
                 unsafe { api.destroy_stream(0, stream) }.expect("destroyed");

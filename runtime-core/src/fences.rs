@@ -83,3 +83,17 @@ impl Default for Fences {
         Self::new()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asked_in_the_parent_of_a_fork_does_not_ask_in_its_child() {
+        let fences = Fences::new();
+        let _left_in_the_parent = fences.begin();
+        assert!(fences.are_asked());
+        fences.forget();
+        assert!(!fences.are_asked());
+    }
+}

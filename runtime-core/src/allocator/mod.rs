@@ -22,9 +22,10 @@
 //! | whether a backend has pools at all | `mode` |
 //!
 //! Rules: no lock is held while the backend runs, and one lock at a time. Blocks above [`LARGEST`] are
-//! the backend's own. What is kept beyond what is used is bounded: by 2 MiB in a thread and 8 MiB in the
-//! central lists of a device, 32 MiB in a stream's lane, an eighth of a small block, and segments
-//! nobody uses above 64 MiB go back.
+//! the backend's own. What is kept beyond what is used is bounded: in a thread by
+//! 4 to 16 MiB by the size of the device, as much in what waits (four times while another thread asks), and
+//! 4 MiB for each of four streams; 8 MiB in the central lists of a device, 32 MiB in a stream's lane, an
+//! eighth of a small block; and segments nobody uses above 64 MiB go back.
 
 pub mod block;
 mod central;
