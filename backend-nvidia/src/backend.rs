@@ -10,7 +10,7 @@ use crate::copies::Copy;
 use crate::device::{Device, device};
 use crate::driver::driver;
 use crate::errors;
-use crate::fork::forked;
+use crate::fork::{self, forked};
 use crate::pinned;
 use crate::probe;
 use crate::registered;
@@ -71,6 +71,7 @@ impl RuntimeApi for Nvidia {
     }
 
     fn initialize(&self) -> Result<i32> {
+        fork::check()?;
         Ok(driver()?.devices.len() as i32)
     }
 

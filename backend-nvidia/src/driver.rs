@@ -48,7 +48,7 @@ fn first() -> Result<&'static Driver> {
     if OUTCOME.get().is_none() {
         // Before the cell is entered: a child forked meanwhile must not wait for a thread it does
         // not have.
-        fork::watch();
+        fork::touch()?;
     }
     OUTCOME.get_or_init(open).as_ref().map_err(Error::clone)
 }

@@ -2,16 +2,53 @@
 //!
 //! Rule: a driver that was initialised, or was just being initialised, before a `fork` is not
 //! called in the child. The child learns of it in the fork itself, so no call pays for asking its
-//! process id.
+//! process id; but for the first one in a process: a fork that had begun before anybody watched, and is still
+//! waiting for locks, tells its child nothing.
 
 use crate::{doors, driver};
-use llaisys_runtime_core::error::Error;
+use llaisys_runtime_core::error::{Error, Result};
 use llaisys_runtime_core::status::Status;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// Whether this process is a child that was forked after the driver had been touched. Written in
 /// the child alone, before any of its code runs; never cleared.
 static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// The process that touched the driver first; 0 before.
+static TOUCHED_BY: AtomicI32 = AtomicI32::new(0);
+
+/// This process is about to touch the driver, unless a parent has.
+///
+/// # Errors
+/// `FORKED` when it is the parent's.
+pub(crate) fn touch() -> Result<()> {
+    watch();
+    let _somebody_else_was_first =
+        TOUCHED_BY.compare_exchange(0, this_process(), Ordering::AcqRel, Ordering::Acquire);
+    check()
+}
+
+/// The same without touching it: for the first call in a process.
+///
+/// # Errors
+/// As for [`touch`].
+pub(crate) fn check() -> Result<()> {
+    let by = TOUCHED_BY.load(Ordering::Acquire);
+    if by == 0 || by == this_process() { Ok(()) } else { untold() }
+}
+
+fn this_process() -> i32 {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::getpid() }
+}
+
+/// In a child that may not have been told, before it waits for what a thread of the parent was doing.
+#[cold]
+fn untold() -> Result<()> {
+    // SAFETY: it loads and stores atomics, in a child, where it belongs.
+    unsafe { in_the_child() };
+    if forked() { Err(error()) } else { Ok(()) }
+}
 
 /// Whether the driver belongs to a parent process.
 #[inline]
@@ -38,7 +75,7 @@ pub(crate) fn watch() {
     let _out_of_memory = unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) };
 }
 
-/// Runs in the child, in the thread that forked, before `fork` returns there.
+/// Runs in the child, in the thread that forked, before `fork` returns there, or later ([`untold`]).
 unsafe extern "C" fn in_the_child() {
     if driver::was_touched() {
         FORKED.store(true, Ordering::Relaxed);
